@@ -22,7 +22,7 @@ pub enum Setting {
 pub type Settings = BTreeMap<String, Setting>;
 
 /// What values a parameter takes.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy)]
 pub enum Kind {
     /// A whole number between the two bounds, both included.
     Integer {
