@@ -41,6 +41,11 @@ pub fn of_path<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
         .max_by_key(|mount| mount.point.components().count())
 }
 
+/// Whether a filesystem of this type keeps its files in memory only.
+pub fn is_memory(filesystem: &str) -> bool {
+    ["tmpfs", "ramfs", "rootfs"].contains(&filesystem)
+}
+
 /// `36 35 98:0 /root /point rw,noatime master:1 - ext3 /dev/root rw,errors=continue`: any number of optional
 /// fields stand before the dash.
 fn parse_line(line: &str) -> Option<Mount> {

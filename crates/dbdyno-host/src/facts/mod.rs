@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 mod parse;
 mod system;
 
+pub(crate) use system::disk_free_bytes;
+
 /// What this host is, at the moment of reading.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct HostFacts {
