@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 mod parse;
 mod split;
 
-pub(crate) use parse::parse_stat;
+pub(crate) use parse::{Stat, parse_stat};
 pub use split::{COARSE_TICKS, is_coarse, split_error};
 
 /// I/O of a process since its start, from /proc/PID/io; children that were waited for are included.
@@ -138,11 +138,11 @@ impl ProcessSample {
         let directory = PathBuf::from(format!("/proc/{pid}"));
         let ticks_per_s = clock::ticks_per_second()
             .ok_or_else(|| HostError::form(&directory, "length of a tick"))?;
-        let clock_id = process_clock_id(pid)?;
-        let (opened, start_time_ticks) = Counters::read(pid, clock_id, &directory, Order::Opening)?;
-        let tasks = read_tasks(&directory)?;
-        let status = kernel_text::read(&directory.join("status"))?;
-        let (closed, _) = Counters::read(pid, clock_id, &directory, Order::Closing)?;
+        let place = Place { pid, clock_id: process_clock_id(pid)?, directory };
+        let (opened, start_time_ticks) = Counters::opening(&place)?;
+        let tasks = read_tasks(&place.directory)?;
+        let status = kernel_text::read(&place.directory.join("status"))?;
+        let closed = Counters::closing(&place)?;
         Ok(Self {
             pid,
             start_time_ticks,
@@ -156,46 +156,53 @@ impl ProcessSample {
     }
 }
 
-/// At which end of a sample counters are read: the CPU clock stands at the outer end of the file reads when
-/// opening and, when closing, after them, so that the reads stay inside the sample.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Order {
-    Opening,
-    Closing,
+impl Counters {
+    /// Reads the clock first and the files after it, so that the reading itself lies inside the sample.
+    fn opening(place: &Place) -> Result<(Self, u64), HostError> {
+        let (at_ns, cpu_ns) = place.times()?;
+        let io = place.io();
+        let stat = place.stat()?;
+        Ok((Self::new(at_ns, cpu_ns, stat, io), stat.start_time_ticks))
+    }
+
+    /// The same in the opposite order. Only the last reading of I/O falls outside: two read calls.
+    fn closing(place: &Place) -> Result<Self, HostError> {
+        let stat = place.stat()?;
+        let io = place.io();
+        let (at_ns, cpu_ns) = place.times()?;
+        Ok(Self::new(at_ns, cpu_ns, stat, io))
+    }
+
+    fn new(at_ns: u64, cpu_ns: u64, stat: Stat, io: Option<IoCounts>) -> Self {
+        let Stat { user_ticks, system_ticks, children_ticks, .. } = stat;
+        Self { at_ns, cpu_ns, user_ticks, system_ticks, children_ticks, io }
+    }
 }
 
-impl Counters {
-    /// Reads the counters and the start time of the process.
-    fn read(
-        pid: u32,
-        clock_id: libc::clockid_t,
-        directory: &Path,
-        order: Order,
-    ) -> Result<(Self, u64), HostError> {
-        let times = || {
-            let cpu_ns = clock::clock_ns(clock_id)
-                .map_err(|source| call_error("clock_gettime", format!("process {pid}"), source))?;
-            Ok::<_, HostError>((clock::monotonic_ns(), cpu_ns))
-        };
-        let early = if order == Order::Opening { Some(times()?) } else { None };
-        // A process may hide its I/O from other users; that is no reason to lose the rest.
-        let io = kernel_text::read_known(directory.join("io")).and_then(|text| parse::io(&text));
-        let path = directory.join("stat");
-        let stat = parse_stat(&kernel_text::read(&path)?)
-            .ok_or_else(|| HostError::form(&path, "times of the process"))?;
-        let (at_ns, cpu_ns) = match early {
-            Some(times) => times,
-            None => times()?,
-        };
-        let counters = Self {
-            at_ns,
-            cpu_ns,
-            user_ticks: stat.user_ticks,
-            system_ticks: stat.system_ticks,
-            children_ticks: stat.children_ticks,
-            io,
-        };
-        Ok((counters, stat.start_time_ticks))
+/// Where the counters of one process are read.
+struct Place {
+    pid: u32,
+    clock_id: libc::clockid_t,
+    directory: PathBuf,
+}
+
+impl Place {
+    fn times(&self) -> Result<(u64, u64), HostError> {
+        let cpu_ns = clock::clock_ns(self.clock_id).map_err(|source| {
+            call_error("clock_gettime", format!("process {}", self.pid), source)
+        })?;
+        Ok((clock::monotonic_ns(), cpu_ns))
+    }
+
+    fn stat(&self) -> Result<Stat, HostError> {
+        let path = self.directory.join("stat");
+        parse_stat(&kernel_text::read(&path)?)
+            .ok_or_else(|| HostError::form(&path, "times of the process"))
+    }
+
+    /// A process may hide its I/O from other users; that is no reason to lose the rest.
+    fn io(&self) -> Option<IoCounts> {
+        parse::io(&kernel_text::read_known(self.directory.join("io"))?)
     }
 }
 
