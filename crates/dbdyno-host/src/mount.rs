@@ -1,6 +1,6 @@
 //! Mounted filesystems, as /proc/self/mountinfo lists them, and the one that a path lies on.
 //!
-//! Pure functions over text. The format is described under "/proc/<pid>/mountinfo" in the kernel's
+//! Pure functions over text. The format is described under "/proc/PID/mountinfo" in the kernel's
 //! Documentation/filesystems/proc.rst.
 
 use std::path::{Path, PathBuf};
