@@ -337,3 +337,26 @@ fn lock(log: &File, path: &Path) -> Result<()> {
         TryLockError::Error(source) => RecordError::io("lock", path)(source),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_write_that_cannot_be_taken_back_stops_the_writer_and_says_what_to_do() {
+        let results = tempfile::tempdir().unwrap();
+        let new = NewRun { run: "r", plan: b"{\"format\":1}", started_utc: "x" };
+        let mut writer = RunWriter::create(results.path(), &new).unwrap();
+        // This device is always full, and it cannot be truncated.
+        writer.log = OpenOptions::new().append(true).open("/dev/full").unwrap();
+        let full = writer.add_file("host.json", b"{}").unwrap_err().to_string();
+        assert!(full.contains("cannot write") && full.contains("free some space"), "{full}");
+        let stopped = writer.add_file("host.json", b"{}").unwrap_err();
+        assert!(matches!(stopped, RecordError::WriterStopped { .. }), "{stopped}");
+        let path = writer.path().to_owned();
+        drop(writer);
+        let (mut writer, _) = RunWriter::resume(&path).unwrap();
+        writer.add_file("host.json", b"{}").unwrap();
+        writer.finish("y").unwrap();
+    }
+}

@@ -13,7 +13,7 @@ use dbdyno_record::{
 
 /// Damages a finished run and looks for each part in the message of opening it.
 fn check(damage: impl FnOnce(&Path), parts: &[&str]) {
-    let results = tempfile::tempdir().unwrap();
+    let results = common::scratch();
     let path = common::sealed(results.path());
     damage(&path);
     let message = Run::open(&path).unwrap_err().to_string();
@@ -52,7 +52,7 @@ fn damage_is_named_with_file_line_and_remedy() {
 
 #[test]
 fn a_newer_format_is_seen_before_anything_else_about_it_is_missed() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = common::scratch();
     let future = "{\"record\":{\"format\":2,\"plan\":\"elsewhere\"}}\n\0\n";
     fs::write(directory.path().join(TRIALS_FILE), future).unwrap();
     let error = Run::open(directory.path()).unwrap_err();
@@ -61,7 +61,7 @@ fn a_newer_format_is_seen_before_anything_else_about_it_is_missed() {
 
 #[test]
 fn a_plan_of_a_newer_format_asks_for_an_upgrade() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = common::scratch();
     let plan = "{\"format\": 2}";
     // SHA-256 of the plan, as sha256sum prints it.
     let header = |sha256: &str| {
@@ -77,7 +77,7 @@ fn a_plan_of_a_newer_format_asks_for_an_upgrade() {
 
 #[test]
 fn numbers_and_metrics_of_another_version_are_read_but_unknown_warnings_ask_for_an_upgrade() {
-    let results = tempfile::tempdir().unwrap();
+    let results = common::scratch();
     let (writer, path) = common::unsealed(results.path());
     drop(writer);
     let text = fs::read_to_string(path.join(TRIALS_FILE)).unwrap();
@@ -100,7 +100,7 @@ fn numbers_and_metrics_of_another_version_are_read_but_unknown_warnings_ask_for_
 
 #[test]
 fn verify_names_each_file_that_is_not_as_recorded() {
-    let results = tempfile::tempdir().unwrap();
+    let results = common::scratch();
     let path = common::sealed(results.path());
     let count = |depth| Run::open(&path).unwrap().verify(depth).len();
     assert_eq!((count(VerifyDepth::Names), count(VerifyDepth::Contents)), (0, 0));
@@ -120,7 +120,7 @@ fn verify_names_each_file_that_is_not_as_recorded() {
 
 #[test]
 fn a_second_writer_a_finished_run_and_an_existing_run_are_refused() {
-    let results = tempfile::tempdir().unwrap();
+    let results = common::scratch();
     let (writer, path) = common::unsealed(results.path());
     let error = RunWriter::resume(&path).unwrap_err();
     assert!(matches!(error, RecordError::Locked { .. }), "{error}");
@@ -142,7 +142,7 @@ fn a_second_writer_a_finished_run_and_an_existing_run_are_refused() {
 
 #[test]
 fn sealing_refuses_what_does_not_agree_with_the_directory_and_changes_nothing() {
-    let results = tempfile::tempdir().unwrap();
+    let results = common::scratch();
     let (mut writer, path) = common::unsealed(results.path());
     let before = fs::read(path.join(TRIALS_FILE)).unwrap();
     let mut detail = DetailWriter::create(&path, 2).unwrap();

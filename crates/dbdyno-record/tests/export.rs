@@ -22,7 +22,7 @@ fn planned(trial: u32) -> PlannedTrial {
 
 #[test]
 fn every_trial_has_its_rows_under_the_promised_columns() {
-    let results = tempfile::tempdir().unwrap();
+    let results = common::scratch();
     let run = Run::open(&common::sealed(results.path())).unwrap();
     let planned = [planned(1), planned(5)];
     let long = LongFormat::new(&run, &planned);
@@ -52,7 +52,7 @@ fn every_trial_has_its_rows_under_the_promised_columns() {
 
 #[test]
 fn json_rows_have_the_columns_in_order_and_null_for_nothing() {
-    let results = tempfile::tempdir().unwrap();
+    let results = common::scratch();
     let run = Run::open(&common::sealed(results.path())).unwrap();
     let planned = [planned(5)];
     let long = LongFormat::new(&run, &planned);

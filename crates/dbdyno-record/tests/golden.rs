@@ -45,7 +45,7 @@ fn the_golden_run_of_format_1_loads() {
 #[test]
 fn the_writer_still_writes_format_1_byte_for_byte() {
     let old = golden(1);
-    let results = tempfile::tempdir().unwrap();
+    let results = common::scratch();
     let run = Run::open(&old).unwrap();
     let new = NewRun { run: common::RUN, plan: &run.plan, started_utc: common::STARTED };
     let mut writer = RunWriter::create(results.path(), &new).unwrap();

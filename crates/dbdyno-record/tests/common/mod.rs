@@ -15,6 +15,11 @@ pub const RUN: &str = "20261121-041512-tiny-3f9a";
 pub const STARTED: &str = "2026-11-21T04:15:12.250Z";
 pub const ENDED: &str = "2026-11-21T04:16:00.000Z";
 
+/// A directory for a test, in memory where the host has such a place: the tests sync thousands of times.
+pub fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
 /// A measured trial without detail files.
 pub fn trial(index: u32) -> TrialRecord {
     let everything = ("measure", "all", "all");
