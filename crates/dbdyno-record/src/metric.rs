@@ -1,0 +1,171 @@
+//! The closed list of metric names. They are part of the format: one may be added, none renamed or given a new meaning.
+//!
+//! One operation (`_per_op`) is one acknowledged request. A KB is 1,024 bytes, an MB 1,048,576, as in the tools that
+//! the five documents used.
+
+/// A metric: what its name means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Metric {
+    /// Name, with unit and qualifier last.
+    pub name: &'static str,
+    /// Unit of its values; empty for words.
+    pub unit: &'static str,
+    /// Whether it is a word (in the `text` column) and not a number.
+    pub is_text: bool,
+    /// What it is, in one sentence.
+    pub about: &'static str,
+}
+
+const fn number(name: &'static str, unit: &'static str, about: &'static str) -> Metric {
+    Metric { name, unit, is_text: false, about }
+}
+
+const fn word(name: &'static str, about: &'static str) -> Metric {
+    Metric { name, unit: "", is_text: true, about }
+}
+
+/// Every metric.
+pub const METRICS: &[Metric] = &[
+    number("throughput_per_s", "1/s", "Acknowledged requests per second of the measured interval."),
+    number("service_time_us_mean", "us", "Mean of done - sent."),
+    number("service_time_us_p50", "us", "Median of done - sent."),
+    number("service_time_us_p95", "us", "95th percentile of done - sent."),
+    number("service_time_us_p99", "us", "99th percentile of done - sent."),
+    number("service_time_us_p999", "us", "99.9th percentile of done - sent."),
+    number("service_time_us_max", "us", "Largest done - sent."),
+    number(
+        "response_time_us_mean",
+        "us",
+        "Mean of done - due; a closed loop has no due times and so no response time.",
+    ),
+    number("response_time_us_p50", "us", "Median of done - due."),
+    number("response_time_us_p95", "us", "95th percentile of done - due."),
+    number("response_time_us_p99", "us", "99th percentile of done - due."),
+    number("response_time_us_p999", "us", "99.9th percentile of done - due."),
+    number("response_time_us_max", "us", "Largest done - due."),
+    number("send_lateness_us_p50", "us", "Median of sent - due."),
+    number("send_lateness_us_p99", "us", "99th percentile of sent - due."),
+    number("send_lateness_us_max", "us", "Largest sent - due."),
+    number("client_cpu_us_per_op", "us/op", "CPU time of the client process, user and system."),
+    number(
+        "client_user_cpu_us_per_op",
+        "us/op",
+        "User CPU time of the client process; sampled by ticks on most kernels.",
+    ),
+    number(
+        "server_cpu_us_per_op",
+        "us/op",
+        "CPU time of all the engine's processes, user and system.",
+    ),
+    number("host_cpu_us_per_op", "us/op", "CPU time of the whole host that was not idle."),
+    number(
+        "process_cpu_us_per_op",
+        "us/op",
+        "CPU time of client and engine in one process, user and system.",
+    ),
+    number(
+        "process_user_cpu_us_per_op",
+        "us/op",
+        "User part of process_cpu_us_per_op; sampled by ticks on most kernels.",
+    ),
+    number(
+        "process_system_cpu_us_per_op",
+        "us/op",
+        "System part of process_cpu_us_per_op; sampled by ticks on most kernels.",
+    ),
+    number(
+        "foreground_cpu_us_per_op",
+        "us/op",
+        "Part of process_cpu_us_per_op in the threads that send requests.",
+    ),
+    number(
+        "background_cpu_us_per_op",
+        "us/op",
+        "Part of process_cpu_us_per_op in the engine's own threads.",
+    ),
+    number(
+        "null_driver_ns",
+        "ns/op",
+        "What a request costs on a driver that does nothing, under the same settings.",
+    ),
+    number(
+        "context_switches_per_op",
+        "1/op",
+        "Context switches, voluntary and not, of all threads that took part.",
+    ),
+    number("reads_per_op", "1/op", "Read operations on the storage device."),
+    number("read_kb_per_op", "KB/op", "KB read from the storage device."),
+    number("writes_per_op", "1/op", "Write operations on the storage device."),
+    number("write_kb_per_op", "KB/op", "KB written to the storage device."),
+    number(
+        "log_syncs_per_commit",
+        "1/commit",
+        "Observed flushes of the log to the device per acknowledged commit.",
+    ),
+    number("busy_waits_per_op", "1/op", "How often the engine's busy handler was entered."),
+    number("busy_sleep_us_per_op", "us/op", "Time asleep in the engine's busy handler."),
+    number("due", "requests", "Requests that were due in the measured interval."),
+    number("acknowledged", "requests", "Requests that the engine said it did."),
+    number(
+        "refused",
+        "requests",
+        "Requests that the engine said it did not do, retries not counted.",
+    ),
+    number("unknown", "requests", "Requests without an answer: lost connection, timeout, stop."),
+    number(
+        "errors",
+        "requests",
+        "Answers that were errors, whether the request was retried or not.",
+    ),
+    number("retries", "requests", "Times that a refused request was sent again."),
+    number(
+        "active_clients",
+        "clients",
+        "Clients that sent at least one request, to compare with the DOP.",
+    ),
+    number(
+        "rss_mb",
+        "MB",
+        "Resident memory at the end of the measured interval, client and engine together.",
+    ),
+    word("trial_end", "Measured, Invalid, Unsupported, Failed or NotRun."),
+    word("trial_end_reason", "Why the trial did not end Measured."),
+];
+
+/// The metric of this name, if it is in the list.
+pub fn find(name: &str) -> Option<&'static Metric> {
+    METRICS.iter().find(|metric| metric.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_name_is_there_once_and_each_sentence_is_one() {
+        for (index, metric) in METRICS.iter().enumerate() {
+            let first = METRICS.iter().position(|other| other.name == metric.name);
+            assert_eq!(first, Some(index), "{} twice", metric.name);
+            assert!(metric.about.ends_with('.'), "{}", metric.name);
+            assert_eq!(metric.unit.is_empty(), metric.is_text, "{}", metric.name);
+        }
+    }
+
+    #[test]
+    fn the_names_that_were_promised_are_there() {
+        for name in [
+            "throughput_per_s",
+            "service_time_us_p999",
+            "response_time_us_max",
+            "client_user_cpu_us_per_op",
+            "foreground_cpu_us_per_op",
+            "background_cpu_us_per_op",
+            "write_kb_per_op",
+            "trial_end",
+            "trial_end_reason",
+        ] {
+            assert!(find(name).is_some(), "{name}");
+        }
+        assert!(find("latency").is_none());
+    }
+}
