@@ -45,10 +45,17 @@ pub fn find_workload(name: &str) -> Option<&'static WorkloadEntry> {
     WORKLOADS.iter().find(|entry| entry.name == name)
 }
 
-/// The requests of one client. The request loop is compiled once per kind of stream, so that a call costs nothing.
+/// The requests of one client, and its account of how they ended. The request loop is compiled once per kind of
+/// stream, so that a call costs nothing.
 pub trait RequestStream {
     /// The next request. Never blocks, allocates or ends.
     fn next(&mut self) -> Request;
+
+    /// The engine said that it did this request. Never allocates.
+    fn acknowledged(&mut self, request: &Request);
+
+    /// Nobody knows whether the engine did this request. Refused requests are not told: nothing was done.
+    fn unknown(&mut self, request: &Request);
 }
 
 #[cfg(test)]

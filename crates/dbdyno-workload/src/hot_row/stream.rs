@@ -1,9 +1,9 @@
 //! The requests of one client, in order, without end: a function of the seed and the client's number.
 //!
-//! It says nothing about when a request is due (arrivals do) and does not know how earlier ones ended. This is in the
-//! request loop: no allocation, and with one row and one table no random number either. Start with `next`.
+//! It says nothing about when a request is due (arrivals do), and how earlier ones ended changes nothing but the ledger
+//! that it carries for the check. This is in the request loop: no allocation, and with one row and one table no random number either. Start with `next`.
 
-use super::{Assignment, CLIENTS_MAX, HotRow, Update};
+use super::{Assignment, CLIENTS_MAX, HotRow, Ledger, Update};
 use crate::RequestStream;
 use crate::distribution::KeySampler;
 use crate::request::{Action, Request};
@@ -25,6 +25,15 @@ pub struct HotRowStream {
     /// The value that the next `assign` writes.
     next_value: u64,
     random: Random,
+    ledger: Ledger,
+}
+
+impl HotRowStream {
+    /// The client's account of how its requests ended.
+    #[must_use]
+    pub fn into_ledger(self) -> Ledger {
+        self.ledger
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -52,6 +61,7 @@ impl HotRow {
             update: self.update,
             next_value: (u64::from(client) << SEQUENCE_BITS) + 1,
             random: Random::new(seed.derive("hot_row client", u64::from(client))),
+            ledger: self.ledger(),
         }
     }
 }
@@ -73,6 +83,15 @@ impl RequestStream for HotRowStream {
             }
         };
         Request { class: 0, table, row, action }
+    }
+
+    #[inline]
+    fn acknowledged(&mut self, request: &Request) {
+        self.ledger.acknowledged(request);
+    }
+
+    fn unknown(&mut self, request: &Request) {
+        self.ledger.unknown(request);
     }
 }
 

@@ -1,0 +1,168 @@
+//! Drivers: client code for one library or wire protocol each. What a driver must do is in three traits; which
+//! drivers there are is in [`with_driver!`]. An engine's name, versions and settings are data and not known here.
+//!
+//! Loading, reading back and settling happen outside measured time and may be slow; [`Client::execute`] is the data
+//! plane and must not allocate, lock beyond what the library does itself, or read a clock.
+
+pub mod lmdb;
+pub mod memory;
+pub mod null;
+pub mod sqlite;
+
+use crate::outcome::Outcome;
+use dbdyno_workload::{Request, RowId};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Runs `$body` with the type alias `$Driver` standing for the driver of that name; an unknown name is an
+/// [`DriverError`]. A new driver is one file and one line here.
+#[macro_export]
+macro_rules! with_driver {
+    ($name:expr, $Driver:ident => $body:expr) => {{
+        macro_rules! with {
+            ($driver:ty) => {{
+                type $Driver = $driver;
+                $body
+            }};
+        }
+        match $name {
+            "null" => with!($crate::driver::null::Null),
+            "memory" => with!($crate::driver::memory::Memory),
+            "sqlite" => with!($crate::driver::sqlite::Sqlite),
+            "lmdb" => with!($crate::driver::lmdb::Lmdb),
+            other => Err($crate::driver::DriverError::new(format!(
+                "this dbdyno has no driver \"{other}\""
+            ))
+            .into()),
+        }
+    }};
+}
+
+/// What went wrong outside the request loop, in the engine's own words where it had some.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct DriverError(String);
+
+impl DriverError {
+    /// An error with this message.
+    pub fn new(message: impl Into<String>) -> Self {
+        DriverError(message.into())
+    }
+}
+
+/// How to open an engine's data directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// The data directory; made if it is not there.
+    pub directory: PathBuf,
+    /// Settings by name, as the engine file resolved them: durability's own and the configuration's.
+    pub settings: BTreeMap<String, String>,
+    /// How many clients will connect at most, for engines that must know beforehand.
+    pub clients: u32,
+}
+
+impl OpenOptions {
+    /// The setting as a word.
+    pub fn text(&self, name: &str) -> Result<&str, DriverError> {
+        self.settings
+            .get(name)
+            .map(String::as_str)
+            .ok_or_else(|| DriverError::new(format!("setting \"{name}\" is missing")))
+    }
+
+    /// The setting as a whole number.
+    pub fn number(&self, name: &str) -> Result<u64, DriverError> {
+        let text = self.text(name)?;
+        text.parse().map_err(|_| {
+            DriverError::new(format!("setting \"{name}\" must be a whole number, not \"{text}\""))
+        })
+    }
+}
+
+/// What the engine says of itself: version, and settings read back from it after opening.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Receipt {
+    /// The engine's own version string.
+    pub version: String,
+    /// Effective settings by the engine's own names.
+    pub settings: BTreeMap<String, String>,
+}
+
+/// A row as the engine gives it back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// The counter column.
+    pub counter: u64,
+    /// The filler column.
+    pub filler: Vec<u8>,
+}
+
+/// Makes a buffer hold the filler of one row.
+pub type FillRow<'a> = &'a dyn Fn(RowId, &mut Vec<u8>);
+
+/// One opened database: the control plane.
+pub trait Driver: Sized + Sync {
+    /// One connection.
+    type Client: Client + Send;
+
+    /// Whether rows are kept at all, so that a check means something.
+    const KEEPS_ROWS: bool = true;
+
+    /// Opens, or makes, the database in a directory.
+    fn open(options: &OpenOptions) -> Result<Self, DriverError>;
+
+    /// Version and settings, read back from the engine.
+    fn receipt(&self) -> Result<Receipt, DriverError>;
+
+    /// Makes tables 0 to `tables` - 1 where they do not exist.
+    fn create_tables(&self, tables: u16) -> Result<(), DriverError>;
+
+    /// The largest primary key in a table, if it has rows.
+    fn last_row(&self, table: u16) -> Result<Option<u64>, DriverError>;
+
+    /// Inserts rows `rows` of a table, counters at zero, in one transaction.
+    fn insert_rows(
+        &self,
+        table: u16,
+        rows: std::ops::RangeInclusive<u64>,
+        fill: FillRow<'_>,
+    ) -> Result<(), DriverError>;
+
+    /// Adds one to each of the rows' counters and notes `progress`, in one transaction.
+    fn age_rows(&self, rows: &[RowId], progress: u64) -> Result<(), DriverError>;
+
+    /// The last progress noted by [`Driver::age_rows`]; 0 if none.
+    fn age_progress(&self) -> Result<u64, DriverError>;
+
+    /// One row, if it is there.
+    fn row(&self, table: u16, row: u64) -> Result<Option<Row>, DriverError>;
+
+    /// The sum of all counters of a table, wrapping.
+    fn counter_sum(&self, table: u16) -> Result<u64, DriverError>;
+
+    /// Brings everything to disk and pays outstanding debts, so that the next opener starts from a known state.
+    fn settle(&self) -> Result<(), DriverError>;
+
+    /// A new connection to tables 0 to `tables` - 1, ready to execute.
+    fn connect(&self, tables: u16) -> Result<Self::Client, DriverError>;
+}
+
+/// What a connection counted about its own waiting, since it was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ClientCounters {
+    /// Times it found the engine busy and waited.
+    pub busy_waits: u64,
+    /// Nanoseconds it asked to sleep in those waits.
+    pub busy_sleep_ns: u64,
+}
+
+/// One connection: the data plane.
+pub trait Client {
+    /// Does one request and says how it ended.
+    fn execute(&mut self, request: &Request) -> Outcome;
+
+    /// What it counted so far.
+    fn counters(&self) -> ClientCounters {
+        ClientCounters::default()
+    }
+}

@@ -1,0 +1,51 @@
+//! How a request ended. A driver says which of three ends it was; it never hides an error behind a retry of its own.
+
+/// The end of one attempt at a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The engine did it and said so. An update is acknowledged only if exactly one row matched.
+    Acknowledged,
+    /// The engine said that it did nothing. Safe to try again.
+    Refused(Failure),
+    /// Nobody knows: no answer came, or an answer that does not say. Never tried again.
+    Unknown(Failure),
+}
+
+/// Why an attempt was not acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Failure {
+    /// What kind of failure, the same words for every engine.
+    pub class: FailureClass,
+    /// The engine's own error code.
+    pub code: i32,
+}
+
+/// Kinds of failure. A closed list, so that engines can be compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FailureClass {
+    /// A lock was not had in time.
+    LockTimeout,
+    /// No row matched the key.
+    NoSuchRow,
+    /// Disk, map or memory is full.
+    Full,
+    /// Anything else the engine reports.
+    Other,
+}
+
+impl FailureClass {
+    /// The word used in records.
+    pub fn name(self) -> &'static str {
+        match self {
+            FailureClass::LockTimeout => "lock-timeout",
+            FailureClass::NoSuchRow => "no-such-row",
+            FailureClass::Full => "full",
+            FailureClass::Other => "other",
+        }
+    }
+
+    /// Whether trying the same request again can help.
+    pub fn is_passing(self) -> bool {
+        matches!(self, FailureClass::LockTimeout)
+    }
+}

@@ -1,0 +1,196 @@
+//! One body run over every driver that keeps rows: what was written is read, errors have the right class, counts
+//! match, a database that is opened again is the same, and durability settings sync as often as their names say.
+
+use dbdyno_load::driver::{
+    Client, Driver, OpenOptions, lmdb::Lmdb, memory::Memory, sqlite::Sqlite,
+};
+use dbdyno_load::outcome::{Failure, FailureClass, Outcome};
+use dbdyno_load::sync_counter;
+use dbdyno_workload::{Action, Request, RowId};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Mutex;
+
+/// Syncs are counted for the whole process, so tests of them must not overlap with other tests here.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn options(directory: &Path, changed: &[(&str, &str)]) -> OpenOptions {
+    let defaults = [
+        ("flags", "NOSYNC"),
+        ("map_size_mb", "64"),
+        ("synchronous", "NORMAL"),
+        ("cache_mb", "2"),
+        ("wal_autocheckpoint_pages", "1000"),
+        ("page_size", "4096"),
+        ("busy_handler", "backoff"),
+        ("busy_timeout_ms", "10000"),
+    ];
+    let settings: BTreeMap<String, String> = defaults
+        .iter()
+        .chain(changed)
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect();
+    OpenOptions { directory: directory.to_owned(), settings, clients: 8 }
+}
+
+fn id(table: u16, row: u64) -> RowId {
+    RowId { table, row }
+}
+
+fn request(table: u16, row: u64, action: Action) -> Request {
+    Request { class: 0, table, row, action }
+}
+
+fn fill(RowId { table, row }: RowId, buffer: &mut Vec<u8>) {
+    buffer.clear();
+    buffer.extend_from_slice(format!("filler of {table}/{row}").as_bytes());
+}
+
+fn conforms<D: Driver>(survives_closing: bool) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let options = options(directory.path(), &[]);
+    let driver = D::open(&options).expect("opens");
+    assert!(!driver.receipt().expect("a receipt").version.is_empty());
+    driver.create_tables(2).expect("makes tables");
+    driver.create_tables(2).expect("making them again changes nothing");
+    assert_eq!(driver.last_row(1), Ok(None));
+    driver.insert_rows(0, 1..=50, &fill).expect("inserts");
+    driver.insert_rows(1, 1..=20, &fill).expect("inserts");
+    driver.insert_rows(1, 21..=30, &fill).expect("goes on where it stopped");
+    assert_eq!((driver.last_row(0), driver.last_row(1)), (Ok(Some(50)), Ok(Some(30))));
+
+    assert_eq!(driver.age_progress(), Ok(0));
+    driver.age_rows(&[id(0, 1), id(0, 1), id(1, 30)], 3).expect("ages");
+    assert_eq!(driver.age_progress(), Ok(3));
+    assert_eq!((driver.counter_sum(0), driver.counter_sum(1)), (Ok(2), Ok(1)));
+
+    let mut one = driver.connect(2).expect("connects");
+    let mut other = driver.connect(2).expect("connects twice");
+    for client in [&mut one, &mut other] {
+        for _ in 0..10 {
+            assert_eq!(client.execute(&request(0, 7, Action::Increment)), Outcome::Acknowledged);
+        }
+    }
+    assert_eq!(one.execute(&request(1, 9, Action::Assign(u64::MAX - 1))), Outcome::Acknowledged);
+    assert_eq!(other.execute(&request(1, 9, Action::Read)), Outcome::Acknowledged);
+    for action in [Action::Read, Action::Increment, Action::Assign(1)] {
+        match other.execute(&request(0, 51, action)) {
+            Outcome::Refused(Failure { class: FailureClass::NoSuchRow, .. }) => {}
+            wrong => panic!("{action:?} of a missing row ended {wrong:?}"),
+        }
+    }
+    drop((one, other));
+    let check = |driver: &D| {
+        let row = driver.row(0, 7).expect("reads").expect("is there");
+        assert_eq!((row.counter, row.filler.as_slice()), (20, b"filler of 0/7".as_slice()));
+        assert_eq!(driver.row(1, 9).expect("reads").expect("is there").counter, u64::MAX - 1);
+        assert_eq!(driver.row(0, 51), Ok(None));
+        assert_eq!(driver.counter_sum(0), Ok(22));
+    };
+    check(&driver);
+    driver.settle().expect("settles");
+    drop(driver);
+    if survives_closing {
+        check(&D::open(&options).expect("opens again"));
+    }
+}
+
+/// The memory engine keeps its promises while it is open.
+#[test]
+fn memory_conforms() {
+    conforms::<Memory>(false);
+}
+
+/// SQLite keeps its promises, also after closing.
+#[test]
+fn sqlite_conforms() {
+    let _alone = ONE_AT_A_TIME.lock();
+    conforms::<Sqlite>(true);
+}
+
+/// LMDB keeps its promises, also after closing.
+#[test]
+fn lmdb_conforms() {
+    let _alone = ONE_AT_A_TIME.lock();
+    conforms::<Lmdb>(true);
+}
+
+/// Updates of one row from many threads are all there: none is lost, none is made twice.
+fn counts_under_contention<D: Driver>(changed: &[(&str, &str)]) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let driver = D::open(&options(directory.path(), changed)).expect("opens");
+    driver.create_tables(1).expect("makes a table");
+    driver.insert_rows(0, 1..=10, &fill).expect("inserts");
+    let clients: Vec<D::Client> = (0..8).map(|_| driver.connect(1).expect("connects")).collect();
+    let acknowledged: u64 = std::thread::scope(|scope| {
+        let workers: Vec<_> = clients
+            .into_iter()
+            .map(|mut client| {
+                scope.spawn(move || {
+                    (0..50)
+                        .filter(|_| {
+                            let increment = request(0, 1, Action::Increment);
+                            client.execute(&increment) == Outcome::Acknowledged
+                        })
+                        .count() as u64
+                })
+            })
+            .collect();
+        workers.into_iter().map(|worker| worker.join().expect("no panic")).sum()
+    });
+    assert!(acknowledged > 0);
+    assert_eq!(driver.counter_sum(0), Ok(acknowledged));
+}
+
+/// Contention on one row, each engine, each way of waiting.
+#[test]
+fn contended_counters_are_exact() {
+    let _alone = ONE_AT_A_TIME.lock();
+    counts_under_contention::<Memory>(&[]);
+    counts_under_contention::<Lmdb>(&[]);
+    for handler in ["backoff", "sleep-1ms", "yield"] {
+        counts_under_contention::<Sqlite>(&[("busy_handler", handler)]);
+    }
+    // A handler that gives up at once refuses: the engine then did nothing.
+    counts_under_contention::<Sqlite>(&[("busy_timeout_ms", "0")]);
+}
+
+fn syncs_of_100_updates<D: Driver>(changed: &[(&str, &str)]) -> u64 {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let driver = D::open(&options(directory.path(), changed)).expect("opens");
+    driver.create_tables(1).expect("makes a table");
+    driver.insert_rows(0, 1..=10, &fill).expect("inserts");
+    let mut client = driver.connect(1).expect("connects");
+    let before = sync_counter::syncs();
+    for _ in 0..100 {
+        assert_eq!(client.execute(&request(0, 1, Action::Increment)), Outcome::Acknowledged);
+    }
+    sync_counter::syncs() - before
+}
+
+/// The library's own calls are counted: one sync per commit where commits are synced, none where they are not.
+#[test]
+fn syncs_are_counted() {
+    let _alone = ONE_AT_A_TIME.lock();
+    assert_eq!(syncs_of_100_updates::<Lmdb>(&[("flags", "NOSYNC")]), 0);
+    assert_eq!(syncs_of_100_updates::<Lmdb>(&[("flags", "")]), 100);
+    assert_eq!(syncs_of_100_updates::<Sqlite>(&[("synchronous", "OFF")]), 0);
+    // The header of a new log is synced, and the file at checkpoints; commits are not.
+    assert!(syncs_of_100_updates::<Sqlite>(&[("synchronous", "NORMAL")]) <= 3);
+    assert!((100..=103).contains(&syncs_of_100_updates::<Sqlite>(&[("synchronous", "FULL")])));
+}
+
+/// Wrong settings are refused with the setting's name.
+#[test]
+fn wrong_settings_are_named() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    fn refused<D: Driver>(options: &OpenOptions) -> String {
+        D::open(options).err().expect("is refused").to_string()
+    }
+    let wrong = |changed| options(directory.path(), changed);
+    assert!(refused::<Sqlite>(&wrong(&[("busy_handler", "pray")])).contains("busy_handler"));
+    assert!(refused::<Sqlite>(&wrong(&[("cache_mb", "much")])).contains("cache_mb"));
+    assert!(refused::<Lmdb>(&wrong(&[("flags", "NOSINK")])).contains("NOSINK"));
+    assert!(refused::<Lmdb>(&wrong(&[("map_size_mb", "-1")])).contains("map_size_mb"));
+}

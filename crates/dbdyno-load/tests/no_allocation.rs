@@ -1,0 +1,128 @@
+//! The request loop allocates nothing: counted by an allocator, on the worker's own thread, while requests run.
+
+mod support;
+
+use dbdyno_load::arrival::{ArrivalLaw, ArrivalPlan};
+use dbdyno_load::clock::SECOND;
+use dbdyno_load::driver::{Driver, OpenOptions, lmdb::Lmdb, memory::Memory, null::Null, sqlite::Sqlite};
+use dbdyno_load::instrument::Totals;
+use dbdyno_load::measure::{Shape, measure};
+use dbdyno_workload::rng::Seed;
+use dbdyno_workload::{Action, Request, RequestStream};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+struct CountingAllocator;
+
+// SAFETY: everything is passed on to the system's allocator; the counter is a plain cell that never allocates.
+unsafe impl GlobalAlloc for CountingAllocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller keeps to the contract of GlobalAlloc.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps to the contract of GlobalAlloc.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+/// Notes the thread's count of allocations at one request and at a later one.
+#[derive(Default)]
+struct Watching {
+    made: u64,
+    first: u64,
+    last: u64,
+}
+
+impl RequestStream for Watching {
+    fn next(&mut self) -> Request {
+        self.made += 1;
+        let count = ALLOCATIONS.with(Cell::get);
+        if self.made == 10 {
+            self.first = count;
+        }
+        self.last = count;
+        Request {
+            class: 0,
+            table: 0,
+            row: 1 + self.made % 10,
+            action: match self.made % 3 {
+                0 => Action::Read,
+                1 => Action::Increment,
+                _ => Action::Assign(self.made),
+            },
+        }
+    }
+
+    fn acknowledged(&mut self, _: &Request) {}
+
+    fn unknown(&mut self, _: &Request) {}
+}
+
+fn check<D: Driver>(law: ArrivalLaw) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let settings = [
+        ("flags", "NOSYNC"),
+        ("map_size_mb", "64"),
+        ("synchronous", "OFF"),
+        ("cache_mb", "2"),
+        ("wal_autocheckpoint_pages", "1000"),
+        ("page_size", "4096"),
+        ("busy_handler", "backoff"),
+        ("busy_timeout_ms", "10000"),
+    ];
+    let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    let options = OpenOptions { directory: directory.path().to_owned(), settings, clients: 2 };
+    let driver = D::open(&options).expect("opens");
+    driver.create_tables(1).expect("makes a table");
+    driver.insert_rows(0, 1..=10, &|_, filler| filler.resize(100, 7)).expect("inserts");
+    let rates_per_s = if law == ArrivalLaw::Closed { vec![] } else { vec![2_000.0] };
+    // No warm-up and less than a second measured: no interval ends while requests run, and what happens once a second
+    // is not part of the request loop.
+    let shape = Shape {
+        clients: 2,
+        tables: 1,
+        classes: 1,
+        arrival: ArrivalPlan { law, rates_per_s },
+        warmup_ns: 0,
+        measured_ns: SECOND / 4,
+        drain_limit_ns: SECOND,
+        seed: Seed(1),
+    };
+    let measured = measure(&driver, &shape, |_| Watching::default(), &mut Totals::default());
+    for stream in measured.expect("clients start").streams {
+        assert!(stream.made > 20, "{} requests are too few to say anything", stream.made);
+        let allocations = stream.last - stream.first;
+        assert_eq!(allocations, 0, "in {} requests, {law:?}", stream.made);
+    }
+}
+
+/// Every driver, every arrival law.
+#[test]
+fn the_request_loop_allocates_nothing() {
+    for law in
+        [ArrivalLaw::Closed, ArrivalLaw::Uniform, ArrivalLaw::Poisson, ArrivalLaw::BurstEachSecond]
+    {
+        check::<Null>(law);
+        check::<Memory>(law);
+        check::<Lmdb>(law);
+        check::<Sqlite>(law);
+    }
+}
+
+/// The allocator does count: a test that cannot fail shows nothing.
+#[test]
+fn the_allocator_counts() {
+    let before = ALLOCATIONS.with(Cell::get);
+    drop(std::hint::black_box(vec![1u8; 100]));
+    assert_eq!(ALLOCATIONS.with(Cell::get), before + 1);
+}
