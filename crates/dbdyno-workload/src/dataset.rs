@@ -98,16 +98,20 @@ impl Dataset {
         }
     }
 
-    /// How many times each of these rows was aged, in their order. Replays all of [`Dataset::age_updates`], about ten
-    /// nanoseconds per update.
+    /// How many times each of these rows was aged, in their order. Replays all of [`Dataset::age_updates`], a few
+    /// nanoseconds per update when the sample is small.
     #[must_use]
     pub fn age_updates_for(&self, sampled: &[RowId]) -> Vec<u64> {
         let mut counts: BTreeMap<RowId, u64> = sampled.iter().map(|&id| (id, 0)).collect();
-        if !counts.is_empty() {
-            for id in self.age_updates() {
-                if let Some(count) = counts.get_mut(&id) {
-                    *count += 1;
-                }
+        // Most updates are of rows that share not even the low bits of a sampled one; a flag tells at once.
+        let low_bits = |row: u64| (row % 4096) as usize;
+        let mut is_near = [false; 4096];
+        for id in sampled {
+            is_near[low_bits(id.row)] = true;
+        }
+        for id in self.age_updates().filter(|id| is_near[low_bits(id.row)]) {
+            if let Some(count) = counts.get_mut(&id) {
+                *count += 1;
             }
         }
         sampled.iter().map(|id| counts[id]).collect()

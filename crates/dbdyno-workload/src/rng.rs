@@ -84,12 +84,17 @@ impl Random {
     #[inline]
     pub fn below(&mut self, n: u64) -> u64 {
         debug_assert!(n > 0, "there is no whole number below 0");
-        let mut product = u128::from(self.bits()) * u128::from(n);
-        if (product as u64) < n {
-            let threshold = n.wrapping_neg() % n;
-            while (product as u64) < threshold {
-                product = u128::from(self.bits()) * u128::from(n);
-            }
+        let product = u128::from(self.bits()) * u128::from(n);
+        if (product as u64) < n { self.below_or_reject(n, product) } else { (product >> 64) as u64 }
+    }
+
+    /// The rare rest of [`Random::below`]: draws again while the low half falls below 2^64 mod `n`.
+    #[cold]
+    #[inline(never)]
+    fn below_or_reject(&mut self, n: u64, mut product: u128) -> u64 {
+        let threshold = n.wrapping_neg() % n;
+        while (product as u64) < threshold {
+            product = u128::from(self.bits()) * u128::from(n);
         }
         (product >> 64) as u64
     }
@@ -195,7 +200,7 @@ mod tests {
                 assert!((0.0..1.0).contains(&unit), "seed {seed}: {unit}");
                 unit_sum += unit;
                 let exponential = random.exponential();
-                assert!(exponential >= 0.0 && exponential < 37.0, "seed {seed}: {exponential}");
+                assert!((0.0..37.0).contains(&exponential), "seed {seed}: {exponential}");
                 exponential_sum += exponential;
                 exponential_squares += exponential * exponential;
             }

@@ -39,7 +39,8 @@ impl Zipfian {
     }
 
     /// The next rank, 1 to the number of items.
-    #[inline]
+    // Not inlined: its registers and calls would slow down the other distributions in the request loop.
+    #[inline(never)]
     pub fn next(&self, random: &mut Random) -> u64 {
         loop {
             let area = self.area_last + random.unit() * (self.area_first - self.area_last);
