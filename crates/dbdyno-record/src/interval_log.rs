@@ -6,13 +6,14 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::interval_log::{
     IntervalLogIterator, IntervalLogWriterBuilder, LogEntry, LogIteratorError, Tag,
 };
 use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
 
-use crate::base64;
 use crate::error::{RecordError, Result};
 
 /// Nanoseconds in the unit of the MAX column. The JVM's tools divide by a million too unless told otherwise.
@@ -96,23 +97,11 @@ impl IntervalLog {
     /// # Errors
     /// [`RecordError::IntervalLog`] if a tag cannot be written.
     pub fn write(&self, title: &str) -> Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        let mut serializer = V2DeflateSerializer::new();
-        let mut log = IntervalLogWriterBuilder::new()
-            .add_comment("[Histogram log format version 1.3]")
-            .add_comment(&title.replace('\n', " "))
-            .add_comment("Histograms hold nanoseconds; Interval_Max is in milliseconds.")
-            .with_start_time(self.base)
-            .with_base_time(self.base)
-            .with_max_value_divisor(NS_PER_MAX_UNIT)
-            .begin_log_with(&mut bytes, &mut serializer)
-            .map_err(|error| wrong(0, error.to_string()))?;
-        for Interval { tag, start, length, histogram } in &self.intervals {
-            let text = tag.text()?;
-            log.write_histogram(histogram, *start, *length, Tag::new(&text))
-                .map_err(|error| wrong(0, error.to_string()))?;
+        let mut writer = IntervalLogWriter::new(title, self.base)?;
+        for interval in &self.intervals {
+            writer.push(interval)?;
         }
-        Ok(bytes)
+        Ok(writer.into_bytes())
     }
 
     /// Reads a log that [`IntervalLog::write`] wrote; the JVM's logs are read too if their tags have our form.
@@ -143,8 +132,9 @@ impl IntervalLog {
                 Some(Ok(LogEntry::Interval(interval))) => {
                     let tag = interval.tag().and_then(|tag| IntervalTag::parse(tag.as_str()));
                     let tag = tag.ok_or_else(|| wrong(number, "no tag `role.class`".to_owned()))?;
-                    let packed = base64::decode(interval.encoded_histogram())
-                        .ok_or_else(|| wrong(number, "its histogram is not base64".to_owned()))?;
+                    let packed = STANDARD
+                        .decode(interval.encoded_histogram())
+                        .map_err(|error| wrong(number, format!("its histogram: {error}")))?;
                     let histogram = deserializer
                         .deserialize(&mut packed.as_slice())
                         .map_err(|error| wrong(number, error.to_string()))?;
@@ -161,6 +151,61 @@ impl IntervalLog {
             }
         }
         Ok(log)
+    }
+}
+
+/// Writes a log while its intervals come, and keeps them packed: a long step has many of them.
+#[derive(Debug, Clone)]
+pub struct IntervalLogWriter {
+    bytes: Vec<u8>,
+}
+
+impl IntervalLogWriter {
+    /// A log without intervals yet. `base` is what their starts count from; `title` is one line that says what the
+    /// times are.
+    ///
+    /// # Errors
+    /// [`RecordError::IntervalLog`] if the head cannot be written.
+    pub fn new(title: &str, base: SystemTime) -> Result<IntervalLogWriter> {
+        let mut bytes = Vec::new();
+        IntervalLogWriterBuilder::new()
+            .add_comment("[Histogram log format version 1.3]")
+            .add_comment(&title.replace('\n', " "))
+            .add_comment("Histograms hold nanoseconds; Interval_Max is in milliseconds.")
+            .with_start_time(base)
+            .with_base_time(base)
+            .with_max_value_divisor(NS_PER_MAX_UNIT)
+            .begin_log_with(&mut bytes, &mut V2DeflateSerializer::new())
+            .map_err(|error| wrong(0, error.to_string()))?;
+        Ok(IntervalLogWriter { bytes })
+    }
+
+    /// Adds an interval.
+    ///
+    /// # Errors
+    /// [`RecordError::IntervalLog`] if its tag cannot be written.
+    pub fn push(&mut self, interval: &Interval) -> Result<()> {
+        let Interval { tag, start, length, histogram } = interval;
+        let text = tag.text()?;
+        // The library's writer borrows what it writes to for as long as it lives, so each interval gets a log of its
+        // own, of which the last line is the interval.
+        let (mut log, mut serializer) = (Vec::new(), V2DeflateSerializer::new());
+        IntervalLogWriterBuilder::new()
+            .with_max_value_divisor(NS_PER_MAX_UNIT)
+            .begin_log_with(&mut log, &mut serializer)
+            .and_then(|mut log| {
+                let written = log.write_histogram(histogram, *start, *length, Tag::new(&text));
+                written.map_err(|error| std::io::Error::other(error.to_string()))
+            })
+            .map_err(|error| wrong(0, error.to_string()))?;
+        let line = log.split_inclusive(|&byte| byte == b'\n').next_back().unwrap_or_default();
+        self.bytes.extend_from_slice(line);
+        Ok(())
+    }
+
+    /// The log.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
     }
 }
 

@@ -18,7 +18,6 @@ pub mod utc;
 pub mod warning;
 pub mod writer;
 
-mod base64;
 mod disk;
 mod log;
 
@@ -26,7 +25,7 @@ pub use detail::DetailWriter;
 pub use error::RecordError;
 pub use find::{find_run, list_runs};
 pub use format::{Ended, FactorValue, FileRecord, Header, Observation, TrialEnd, TrialRecord};
-pub use interval_log::{Interval, IntervalLog, IntervalTag, Phase};
+pub use interval_log::{Interval, IntervalLog, IntervalLogWriter, IntervalTag, Phase};
 pub use long_format::{LongFormat, PlannedTrial, Row};
 pub use metric::{METRICS, Metric};
 pub use reader::{Gap, Run, VerifyDepth};
