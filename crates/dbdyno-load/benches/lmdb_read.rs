@@ -99,7 +99,7 @@ fn by_hand(directory: &Path) -> f64 {
 
 fn main() {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let settings = [("flags", "NOSYNC"), ("map_size_mb", "256")];
+    let settings = [("no_sync", "true"), ("write_map", "false"), ("map_size_mb", "256")];
     let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
     let options = OpenOptions { directory: directory.path().to_owned(), settings, clients: 1 };
     let driver = Lmdb::open(&options).expect("opens");

@@ -83,12 +83,14 @@ struct ClientEnd<S> {
 struct Start {
     timeline: Timeline,
     recording: Recording,
+    /// Set once the end was observed: until then no client's thread or connection may go away, because it is counted.
+    observed: OnceLock<()>,
 }
 
 impl Start {
     fn new(timeline: Timeline, shape: &Shape) -> Self {
         let recording = Recording::new(timeline, shape.classes, shape.clients as usize);
-        Start { timeline, recording }
+        Start { timeline, recording, observed: OnceLock::new() }
     }
 }
 
@@ -121,7 +123,8 @@ pub fn measure<D: Driver, S: RequestStream + Send>(
             Ok(workers) => workers,
             Err(error) => {
                 // Those that did start are waiting; a schedule without length lets them go.
-                start.get_or_init(|| Start::new(Timeline::default(), shape));
+                let start = start.get_or_init(|| Start::new(Timeline::default(), shape));
+                start.observed.get_or_init(|| ());
                 return Err(error);
             }
         };
@@ -155,7 +158,7 @@ fn run_client<C: Client, S: RequestStream>(
     clock::set_timer_slack();
     // Nobody listens any more only if the start failed; the schedule that follows is empty then.
     let _ = ready.send(clock::thread_id());
-    let Start { timeline, recording } = start.wait();
+    let Start { timeline, recording, observed } = start.wait();
     let mut arrival =
         Arrival::new(&shape.arrival, *timeline, number, shape.clients, shape.seed);
     let mut recorder = Recorder::new(recording, number as usize, arrival.is_open());
@@ -163,6 +166,7 @@ fn run_client<C: Client, S: RequestStream>(
     clock::sleep_until(timeline.start);
     let end = work(&mut client, &mut stream, &mut arrival, &mut recorder, limits);
     recorder.finish();
+    observed.wait();
     ClientEnd { stream, counters: client.counters(), end }
 }
 
@@ -176,6 +180,7 @@ fn watch(start: &Start, threads: &[u32], observer: &mut dyn Observer) {
         clock::sleep_until(intervals.end_of(interval));
         if interval + 1 == intervals.tail() {
             observer.boundary(Boundary::MeasureEnd, threads);
+            start.observed.get_or_init(|| ());
         }
         hand_over(start, observer);
     }

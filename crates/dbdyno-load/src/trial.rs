@@ -34,6 +34,8 @@ pub struct Trialed {
     pub check: Option<CheckReport>,
     /// Clients that had at least one request acknowledged or left unknown.
     pub active_clients: u32,
+    /// Requests acknowledged over the whole trial, warm-up and tail included.
+    pub acknowledged: u64,
 }
 
 /// What is read before the warm-up and again after the drain.
@@ -60,12 +62,13 @@ pub fn run<D: Driver>(
     let ledgers: Vec<Ledger> = streams.into_iter().map(|stream| stream.into_ledger()).collect();
     let did = |ledger: &&Ledger| ledger.acknowledged_total() + ledger.unknown_total() > 0;
     let active_clients = ledgers.iter().filter(did).count() as u32;
+    let acknowledged = ledgers.iter().map(Ledger::acknowledged_total).sum();
     let check = match (before, after) {
         (Some(before), Some(after)) => Some(judge(trial, &ids, &before, &after, &ledgers)),
         _ => None,
     };
     let measured = Measured { timeline, drained, streams: Vec::new(), counters, unsent };
-    Ok(Trialed { measured, check, active_clients })
+    Ok(Trialed { measured, check, active_clients, acknowledged })
 }
 
 fn read<D: Driver>(

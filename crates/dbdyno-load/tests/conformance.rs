@@ -16,7 +16,8 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn options(directory: &Path, changed: &[(&str, &str)]) -> OpenOptions {
     let defaults = [
-        ("flags", "NOSYNC"),
+        ("no_sync", "true"),
+        ("write_map", "false"),
         ("map_size_mb", "64"),
         ("synchronous", "NORMAL"),
         ("cache_mb", "2"),
@@ -172,8 +173,8 @@ fn syncs_of_100_updates<D: Driver>(changed: &[(&str, &str)]) -> u64 {
 #[test]
 fn syncs_are_counted() {
     let _alone = ONE_AT_A_TIME.lock();
-    assert_eq!(syncs_of_100_updates::<Lmdb>(&[("flags", "NOSYNC")]), 0);
-    assert_eq!(syncs_of_100_updates::<Lmdb>(&[("flags", "")]), 100);
+    assert_eq!(syncs_of_100_updates::<Lmdb>(&[]), 0);
+    assert_eq!(syncs_of_100_updates::<Lmdb>(&[("no_sync", "false")]), 100);
     assert_eq!(syncs_of_100_updates::<Sqlite>(&[("synchronous", "OFF")]), 0);
     // The header of a new log is synced, and the file at checkpoints; commits are not.
     assert!(syncs_of_100_updates::<Sqlite>(&[("synchronous", "NORMAL")]) <= 3);
@@ -191,6 +192,6 @@ fn wrong_settings_are_named() {
     let wrong = |changed| options(directory.path(), changed);
     assert!(refused::<Sqlite>(&wrong(&[("busy_handler", "pray")])).contains("busy_handler"));
     assert!(refused::<Sqlite>(&wrong(&[("cache_mb", "much")])).contains("cache_mb"));
-    assert!(refused::<Lmdb>(&wrong(&[("flags", "NOSINK")])).contains("NOSINK"));
+    assert!(refused::<Lmdb>(&wrong(&[("write_map", "maybe")])).contains("write_map"));
     assert!(refused::<Lmdb>(&wrong(&[("map_size_mb", "-1")])).contains("map_size_mb"));
 }

@@ -71,7 +71,8 @@ impl RequestStream for Watching {
 fn check<D: Driver>(law: ArrivalLaw) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let settings = [
-        ("flags", "NOSYNC"),
+        ("no_sync", "true"),
+        ("write_map", "false"),
         ("map_size_mb", "64"),
         ("synchronous", "OFF"),
         ("cache_mb", "2"),

@@ -17,14 +17,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 const COUNTER_BYTES: usize = 8;
 const PROGRESS_KEY: &[u8] = b"aged";
-/// Flags that a settings list may name, with the names of LMDB's own header less the prefix.
-const FLAGS: [(&str, c_uint); 5] = [
-    ("NOSYNC", ffi::MDB_NOSYNC),
-    ("NOMETASYNC", ffi::MDB_NOMETASYNC),
-    ("WRITEMAP", ffi::MDB_WRITEMAP),
-    ("MAPASYNC", ffi::MDB_MAPASYNC),
-    ("NORDAHEAD", ffi::MDB_NORDAHEAD),
-];
+/// Settings that are flags of the environment, with LMDB's values for them.
+const FLAGS: [(&str, c_uint); 2] =
+    [("no_sync", ffi::MDB_NOSYNC), ("write_map", ffi::MDB_WRITEMAP)];
 
 fn check(code: c_int, doing: &str) -> Result<(), DriverError> {
     if code == 0 {
@@ -184,13 +179,9 @@ fn open_database(
     Ok(database)
 }
 
-fn flags_from(text: &str) -> Result<c_uint, DriverError> {
-    let words = text.split(['+', ' ', ',']).filter(|word| !word.is_empty());
-    words.into_iter().try_fold(0, |flags, word| {
-        let known = FLAGS.iter().find(|(name, _)| *name == word);
-        known.map(|(_, flag)| flags | flag).ok_or_else(|| {
-            DriverError::new(format!("lmdb: unknown flag \"{word}\" in setting \"flags\""))
-        })
+fn flags_from(options: &OpenOptions) -> Result<c_uint, DriverError> {
+    FLAGS.iter().try_fold(0, |flags, (name, flag)| {
+        Ok(if options.flag(name)? { flags | flag } else { flags })
     })
 }
 
@@ -200,7 +191,7 @@ impl Driver for Lmdb {
     fn open(options: &OpenOptions) -> Result<Self, DriverError> {
         std::fs::create_dir_all(&options.directory)
             .map_err(|error| DriverError::new(format!("make the data directory: {error}")))?;
-        let flags = flags_from(options.text("flags")?)?;
+        let flags = flags_from(options)?;
         let map_bytes = options.number("map_size_mb")? << 20;
         let path = CString::new(options.directory.as_os_str().as_bytes())
             .map_err(|_| DriverError::new("the data directory's name holds a zero byte"))?;
@@ -239,13 +230,13 @@ impl Driver for Lmdb {
             check(ffi::mdb_env_get_maxreaders(self.environment.0, &mut readers), "read readers")?;
             (info, readers)
         };
-        let set: Vec<&str> =
-            FLAGS.iter().filter(|(_, flag)| flags & flag != 0).map(|(name, _)| *name).collect();
-        let settings = BTreeMap::from([
-            ("flags".to_owned(), set.join("+")),
+        let mut settings = BTreeMap::from([
             ("map_size_mb".to_owned(), (info.me_mapsize as u64 >> 20).to_string()),
             ("max_readers".to_owned(), readers.to_string()),
         ]);
+        for (name, flag) in FLAGS {
+            settings.insert(name.to_owned(), (flags & flag != 0).to_string());
+        }
         Ok(Receipt { version: version.to_string_lossy().into_owned(), settings })
     }
 

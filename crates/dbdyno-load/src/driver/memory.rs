@@ -23,6 +23,7 @@ fn poisoned<T>(_: T) -> DriverError {
 
 impl Driver for Memory {
     type Client = MemoryClient;
+    const KEEPS_FILES: bool = false;
 
     fn open(_: &OpenOptions) -> Result<Self, DriverError> {
         Ok(Memory::default())

@@ -70,6 +70,14 @@ impl OpenOptions {
             .ok_or_else(|| DriverError::new(format!("setting \"{name}\" is missing")))
     }
 
+    /// The setting as yes or no.
+    pub fn flag(&self, name: &str) -> Result<bool, DriverError> {
+        let text = self.text(name)?;
+        text.parse().map_err(|_| {
+            DriverError::new(format!("setting \"{name}\" must be true or false, not \"{text}\""))
+        })
+    }
+
     /// The setting as a whole number.
     pub fn number(&self, name: &str) -> Result<u64, DriverError> {
         let text = self.text(name)?;
@@ -107,6 +115,9 @@ pub trait Driver: Sized + Sync {
 
     /// Whether rows are kept at all, so that a check means something.
     const KEEPS_ROWS: bool = true;
+
+    /// Whether rows outlive the process; if not, there is no template and each trial loads for itself.
+    const KEEPS_FILES: bool = true;
 
     /// Opens, or makes, the database in a directory.
     fn open(options: &OpenOptions) -> Result<Self, DriverError>;

@@ -10,6 +10,7 @@ pub struct Null;
 
 impl Driver for Null {
     type Client = NullClient;
+    const KEEPS_FILES: bool = false;
     const KEEPS_ROWS: bool = false;
 
     fn open(_: &OpenOptions) -> Result<Self, DriverError> {

@@ -1,0 +1,72 @@
+//! What can be planned with: the workloads, engines and experiments that this program holds, in the form planning takes.
+
+use crate::cli::Question;
+use crate::exit_code;
+use crate::failure::Failure;
+use dbdyno_plan::{Catalogue, DatasetFacts, ENGINES, EXPERIMENTS, ExperimentSource, Plan, PlanRequest, WorkloadFacts};
+use dbdyno_workload::hot_row;
+use dbdyno_workload::{HotRow, Seed, Settings, find_workload};
+
+/// Plans what the command line asks for.
+///
+/// # Errors
+/// With file, line and key, if an input is wrong.
+pub fn plan(question: &Question) -> Result<Plan, Failure> {
+    let workloads = workloads();
+    let catalogue = Catalogue { workloads: &workloads, experiments: EXPERIMENTS, engines: ENGINES };
+    dbdyno_plan::plan(&catalogue, &request(question)?)
+        .map_err(|error| Failure::new(exit_code::WRONG_INPUT, error.to_string()))
+}
+
+fn request(question: &Question) -> Result<PlanRequest, Failure> {
+    let wrong = |message: String| Failure::new(exit_code::WRONG_INPUT, message);
+    let Some(name) = &question.experiment else {
+        let names: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
+        let message = format!("which experiment? Name one ({}) or give the path of a file", names.join(", "));
+        return Err(wrong(message));
+    };
+    let experiment = if name.contains('/') || name.ends_with(".toml") {
+        let text = std::fs::read_to_string(name)
+            .map_err(|error| wrong(format!("{name}: cannot read this experiment file: {error}")))?;
+        ExperimentSource::File { file: name.clone(), text }
+    } else {
+        ExperimentSource::Shipped(name.clone())
+    };
+    Ok(PlanRequest {
+        experiment,
+        engines: question.engine.clone(),
+        scale: question.scale.clone(),
+        quick: question.quick,
+        set: question.set.clone(),
+    })
+}
+
+/// One entry per workload of `dbdyno_workload::WORKLOADS`, with what planning asks of it.
+fn workloads() -> Vec<WorkloadFacts> {
+    let entry = find_workload(hot_row::NAME).expect("the list of workloads holds its own");
+    vec![WorkloadFacts {
+        name: entry.name,
+        version: entry.version,
+        about: entry.about,
+        parameters: entry.parameters,
+        needs: &["update-by-key"],
+        check_needs: &["counter-check"],
+        validate: |settings| HotRow::from_settings(settings).map(drop).map_err(|error| (error.key, error.message)),
+        not_run: |settings, dop| HotRow::from_settings(settings).ok().and_then(|workload| workload.not_run(dop)),
+        dataset: |settings, seed| dataset_facts(settings, Seed(seed)),
+    }]
+}
+
+fn dataset_facts(settings: &Settings, seed: Seed) -> DatasetFacts {
+    let Ok(workload) = HotRow::from_settings(settings) else {
+        // Settings that do not fit together are refused by `validate` first.
+        return DatasetFacts { fingerprint: String::new(), rows: 0, bytes: 0, aging_updates: 0 };
+    };
+    let dataset = workload.dataset(seed);
+    DatasetFacts {
+        fingerprint: dataset.fingerprint(),
+        rows: dataset.rows * u64::from(dataset.tables),
+        bytes: dataset.bytes_estimate(),
+        aging_updates: dataset.age_updates().left(),
+    }
+}

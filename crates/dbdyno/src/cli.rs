@@ -1,0 +1,179 @@
+//! The command line as written: names, defaults and help texts. What each command does is in `cmd/`.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// A dynamometer for database engines.
+///
+/// One experiment file becomes a plan, the plan becomes trials, each in a process of its own, and the trials become a
+/// sealed run that can be shown, exported and trusted.
+#[derive(Debug, Parser)]
+#[command(name = "dbdyno", version, propagate_version = true, after_help = EXIT_CODES)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Exit codes, for scripts. Kept in step with `exit_code.rs` by a test.
+pub const EXIT_CODES: &str = "\
+Exit codes:
+  0  done; every planned trial is Measured, NotRun or Unsupported
+  1  an error that has no code of its own
+  2  the command line cannot be understood
+  3  an input is wrong: experiment, engine, setting, --set
+  4  there is no such run, or its record cannot be read
+  5  a record was changed after it was written, or is of a newer format
+  6  the results directory cannot be written
+  7  this host should not start a run (doctor)
+  8  a trial Failed
+  9  a trial is Invalid: its check failed";
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Say what a run would do, how long it takes and what it needs, and do nothing.
+    Plan(PlanArgs),
+    /// Run an experiment: load, measure, check, seal, and print the result.
+    Run(RunArgs),
+    /// Print the tables of one run, or of several side by side.
+    Show(ShowArgs),
+    /// Write a run as one long table, one observation a row.
+    Export(ExportArgs),
+    /// Say what this host is, what would spoil a measurement, and what to do about it.
+    Doctor(DoctorArgs),
+    /// What engines there are.
+    #[command(subcommand)]
+    Engines(EnginesCommand),
+    /// One job of a run, in a process of its own. Started by `run`, reads its order from standard input.
+    #[command(hide = true)]
+    Job,
+}
+
+/// What to measure: common to `plan` and `run`.
+#[derive(Debug, Args)]
+pub struct Question {
+    /// Name of a shipped experiment, or path of an experiment file of your own (with a `/` or ending in `.toml`).
+    pub experiment: Option<String>,
+    /// Engines instead of the experiment's own: names or unambiguous beginnings, separated by commas.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub engine: Vec<String>,
+    /// How large: smoke, laptop or paper. Default: the experiment's own, usually laptop.
+    #[arg(long, value_name = "SCALE")]
+    pub scale: Option<String>,
+    /// A first look: smoke's data, one block, 0.3 s of warm-up and 1 s measured, no device profile.
+    #[arg(long, conflicts_with = "scale")]
+    pub quick: bool,
+    /// Set factors or parameters: `--set tables=1,dop=64`; a list varies: `--set dop=1,8,64`. May be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+}
+
+/// Where runs are.
+#[derive(Debug, Args)]
+pub struct Results {
+    /// Directory that holds runs, one directory each.
+    #[arg(long = "results", value_name = "DIR", default_value = "results")]
+    pub directory: PathBuf,
+}
+
+/// `dbdyno plan`
+#[derive(Debug, Args)]
+pub struct PlanArgs {
+    /// What to measure.
+    #[command(flatten)]
+    pub question: Question,
+    /// Print the whole plan as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `dbdyno run`
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// What to measure.
+    #[command(flatten)]
+    pub question: Question,
+    /// Where runs are.
+    #[command(flatten)]
+    pub results: Results,
+    /// Go on with a run that was stopped: its id or path. Its plan is used; sealed trials stay as they are.
+    #[arg(long, value_name = "RUN")]
+    pub resume: Option<String>,
+    /// Print no progress.
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+/// `dbdyno show`
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// Runs: ids, unambiguous beginnings of ids, or paths.
+    #[arg(required = true, value_name = "RUN")]
+    pub runs: Vec<String>,
+    /// Where runs are.
+    #[command(flatten)]
+    pub results: Results,
+    /// Metrics to tabulate instead of throughput; names as `export` has them, separated by commas.
+    #[arg(long, value_name = "METRICS", value_delimiter = ',', default_value = "throughput_per_s")]
+    pub metric: Vec<String>,
+    /// Short for the costs of an operation: CPU, context switches and service time.
+    #[arg(long)]
+    pub costs: bool,
+    /// Also print each cell's ratio to this engine's, with n and the range that single blocks would give.
+    #[arg(long, value_name = "ENGINE")]
+    pub relative_to: Option<String>,
+    /// Also check every detail file against its hash.
+    #[arg(long)]
+    pub verify: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `dbdyno export`
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// The run: id, unambiguous beginning of an id, or path.
+    pub run: String,
+    /// Where runs are.
+    #[command(flatten)]
+    pub results: Results,
+    /// The form.
+    #[arg(long, value_enum, default_value_t = ExportFormat::Csv)]
+    pub format: ExportFormat,
+}
+
+/// Forms of the long table.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum ExportFormat {
+    /// Comma-separated values with a header line.
+    Csv,
+    /// One JSON array of objects.
+    Json,
+}
+
+/// `dbdyno doctor`
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Where runs are: the directory whose disk counts.
+    #[command(flatten)]
+    pub results: Results,
+    /// Also measure the instrument: clock, null driver, timers (about five seconds).
+    #[arg(long)]
+    pub instrument: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `dbdyno engines`
+#[derive(Debug, Subcommand)]
+pub enum EnginesCommand {
+    /// List engines: driver, lock scope, durability names, settings.
+    List {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+}

@@ -1,0 +1,47 @@
+//! `dbdyno export`: a run as one long table, one observation a row.
+
+use crate::cli::{ExportArgs, ExportFormat};
+use crate::failure::Failure;
+use crate::{exit_code, stored};
+use dbdyno_record::LongFormat;
+use serde::ser::SerializeSeq;
+use serde::Serializer;
+use std::io::{self, BufWriter, Write};
+
+/// Runs the command.
+pub fn run(args: &ExportArgs) -> Result<u8, Failure> {
+    let stored = stored::open(&args.results.directory, &args.run)?;
+    stored.print_gaps();
+    let planned = stored.planned_trials();
+    let table = LongFormat::new(&stored.run, &planned);
+    let mut out = BufWriter::new(io::stdout().lock());
+    let written = match args.format {
+        ExportFormat::Csv => write_csv(&table, &mut out),
+        ExportFormat::Json => write_json(&table, &mut out),
+    };
+    match written.and_then(|()| out.flush()) {
+        // Whoever reads has seen enough, as `head` does.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(exit_code::DONE),
+        Err(error) => Err(Failure::other(format!("cannot write the export: {error}"))),
+        Ok(()) => Ok(exit_code::DONE),
+    }
+}
+
+fn write_csv(table: &LongFormat<'_>, out: &mut impl Write) -> io::Result<()> {
+    let mut csv = csv::Writer::from_writer(out);
+    csv.write_record(table.columns()).map_err(io::Error::from)?;
+    for row in table.rows() {
+        csv.write_record(row.fields()).map_err(io::Error::from)?;
+    }
+    csv.flush()
+}
+
+fn write_json(table: &LongFormat<'_>, out: &mut impl Write) -> io::Result<()> {
+    let mut serializer = serde_json::Serializer::new(&mut *out);
+    let mut rows = serializer.serialize_seq(None)?;
+    for row in table.rows() {
+        rows.serialize_element(&row)?;
+    }
+    rows.end()?;
+    writeln!(out)
+}

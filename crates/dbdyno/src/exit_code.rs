@@ -1,0 +1,22 @@
+//! What the command's exit codes mean. Scripts rely on them: a number never changes its meaning.
+
+/// Done; every planned trial is Measured, NotRun or Unsupported.
+pub const DONE: u8 = 0;
+/// An error that has no code of its own.
+pub const ERROR: u8 = 1;
+/// The command line cannot be understood (this one is clap's).
+pub const USAGE: u8 = 2;
+/// An input is wrong: experiment, engine, setting, `--set`.
+pub const WRONG_INPUT: u8 = 3;
+/// There is no such run, or its record cannot be read.
+pub const NO_RUN: u8 = 4;
+/// A record was changed after it was written, or is of a newer format.
+pub const BAD_RECORD: u8 = 5;
+/// The results directory cannot be written.
+pub const CANNOT_WRITE: u8 = 6;
+/// This host should not start a run.
+pub const HOST_UNFIT: u8 = 7;
+/// A trial Failed.
+pub const TRIAL_FAILED: u8 = 8;
+/// A trial is Invalid: its check failed.
+pub const TRIAL_INVALID: u8 = 9;

@@ -1,0 +1,171 @@
+//! A job is a piece of a run that has a process of its own: loading a dataset, or one trial.
+//!
+//! The command starts itself again as `dbdyno job`, writes one [`Order`] to its standard input and reads [`Report`]s,
+//! one JSON line each, from its standard output. `run` is the parent's side; `load` and `trial` are the child's.
+
+pub mod load;
+pub mod run;
+pub mod trial;
+
+use crate::failure::Failure;
+use dbdyno_host::process_tree::die_with_parent;
+use dbdyno_load::driver::OpenOptions;
+use dbdyno_plan::{Load, LogSyncs, Value};
+use dbdyno_record::TrialRecord;
+use dbdyno_workload::{Dataset, HotRow, Seed, Setting};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::path::PathBuf;
+
+/// What the child is to do, with everything it needs: it reads no plan, no flag and no environment.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Order {
+    /// The process that must be alive for this one to go on.
+    pub parent: u32,
+    /// The engine.
+    pub engine: EngineOrder,
+    /// The workload's settings.
+    pub workload: BTreeMap<String, Value>,
+    /// Seed of the dataset.
+    pub dataset_seed: u64,
+    /// Seed of request streams and arrivals.
+    pub stream_seed: u64,
+    /// The rest.
+    pub work: Work,
+}
+
+/// An engine to open.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct EngineOrder {
+    /// Its name.
+    pub name: String,
+    /// Which driver speaks to it.
+    pub driver: String,
+    /// Its data directory.
+    pub data_directory: PathBuf,
+    /// All its settings.
+    pub settings: BTreeMap<String, Value>,
+    /// How often its durability says that it syncs its log.
+    pub log_syncs: Option<LogSyncs>,
+}
+
+/// Load or measure.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Work {
+    /// Complete the dataset in the template directory.
+    Load(LoadOrder),
+    /// Measure one trial.
+    Trial(Box<TrialOrder>),
+}
+
+/// Where a template is.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LoadOrder {
+    /// Directory of the template; the engine's data directory is in it.
+    pub template: PathBuf,
+    /// Fingerprint that it must have.
+    pub fingerprint: String,
+}
+
+/// What to measure.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct TrialOrder {
+    /// The run's directory.
+    pub run_directory: PathBuf,
+    /// The record as far as it is known before measuring; the child fills in the rest.
+    pub record: TrialRecord,
+    /// DOP, arrivals and times.
+    pub load: Load,
+    /// One clock read here, ns.
+    pub clock_read_ns: f64,
+    /// One request on the null driver here, ns.
+    pub null_driver_ns: f64,
+}
+
+/// What the child says, one line each.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Report {
+    /// Loading has come this far.
+    Loading {
+        /// Rows and updates done.
+        done: u64,
+        /// Rows and updates in all.
+        total: u64,
+    },
+    /// The template is complete; nothing had to be done if it was before.
+    Loaded {
+        /// Whether it was complete before.
+        reused: bool,
+    },
+    /// Completions per second of the interval that has just ended.
+    Rate(f64),
+    /// The trial is over and its detail files are in place.
+    Trial(Box<TrialRecord>),
+    /// It could not be done.
+    Failed {
+        /// The engine's version, if it came that far.
+        engine_version: String,
+        /// What went wrong.
+        reason: String,
+    },
+}
+
+impl Order {
+    /// The workload, made from its settings.
+    pub fn hot_row(&self) -> Result<HotRow, Failure> {
+        let settings = self.workload.iter().map(|(name, value)| (name.clone(), value.0.clone()));
+        HotRow::from_settings(&settings.collect()).map_err(|error| Failure::other(error.to_string()))
+    }
+
+    /// The dataset below the workload.
+    pub fn dataset(&self) -> Result<Dataset, Failure> {
+        Ok(self.hot_row()?.dataset(Seed(self.dataset_seed)))
+    }
+
+
+    /// How to open the engine for so many clients.
+    pub fn open_options(&self, clients: u32) -> OpenOptions {
+        let text = |value: &Value| match value.0.clone() {
+            Setting::Text(text) => text,
+            other => other.to_string(),
+        };
+        OpenOptions {
+            directory: self.engine.data_directory.clone(),
+            settings: self.engine.settings.iter().map(|(name, value)| (name.clone(), text(value))).collect(),
+            clients,
+        }
+    }
+}
+
+/// Tells the parent. A parent that is gone does not matter: this process ends with it.
+pub fn tell(report: &Report) {
+    if let Ok(line) = serde_json::to_string(report) {
+        let mut out = std::io::stdout().lock();
+        let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+    }
+}
+
+/// The child's main: reads the order, does it, and says how it went.
+///
+/// # Errors
+/// If the order cannot be read; everything after that is a [`Report`].
+pub fn main() -> Result<(), Failure> {
+    let mut text = String::new();
+    std::io::stdin()
+        .read_to_string(&mut text)
+        .map_err(|error| Failure::other(format!("read the order: {error}")))?;
+    let order: Order = serde_json::from_str(&text).map_err(Failure::json)?;
+    die_with_parent(order.parent)?;
+    let mut engine_version = String::new();
+    let done = match &order.work {
+        Work::Load(load) => load::load(&order, load).map(|reused| Report::Loaded { reused }),
+        Work::Trial(trial) => trial::measure(&order, trial, &mut engine_version)
+            .map(|record| Report::Trial(Box::new(record))),
+    };
+    tell(&done.unwrap_or_else(|failure| Report::Failed {
+        engine_version,
+        reason: failure.message,
+    }));
+    Ok(())
+}

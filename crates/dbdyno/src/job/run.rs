@@ -1,0 +1,116 @@
+//! The parent's side of a job: start the process, pass it the order, follow its reports, and end it if it hangs.
+//!
+//! Jobs are started from the command's main thread and killed by the kernel when that thread ends, so none outlives
+//! the command, however it ends.
+
+use super::{Order, Report};
+use crate::failure::Failure;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How a job ended.
+#[derive(Debug)]
+pub enum JobEnd {
+    /// It said so itself: the last report, never a progress one.
+    Reported(Report),
+    /// It ended without a last report: killed, crashed, or ended by us. One sentence.
+    Died(String),
+}
+
+/// Starts a job, hands each progress report to `progress`, and waits for its end, at most `limit`.
+///
+/// # Errors
+/// Only if no process can be started.
+pub fn run(
+    order: &Order,
+    limit: Duration,
+    progress: &mut dyn FnMut(Report),
+) -> Result<JobEnd, Failure> {
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::other(format!("cannot find this program again: {error}")))?;
+    let mut child = Command::new(program)
+        .arg("job")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| Failure::other(format!("cannot start a process for a job: {error}")))?;
+    let text = serde_json::to_vec(order).map_err(Failure::json)?;
+    // A child that is gone already shows in its exit status; that its pipe is closed is no news.
+    let _ = child.stdin.take().map(|mut stdin| stdin.write_all(&text));
+    let (last, ended) = follow(&mut child, limit, progress);
+    let status = child
+        .wait()
+        .map_err(|error| Failure::other(format!("cannot wait for a job: {error}")))?;
+    Ok(match (last, ended) {
+        (Some(report), Ended::ByItself(_)) => JobEnd::Reported(report),
+        (None, Ended::ByItself(words)) => JobEnd::Died(format!("{}{words}", describe(status))),
+        (_, Ended::TookTooLong) => {
+            JobEnd::Died(format!("it was ended after {} s without an end", limit.as_secs()))
+        }
+    })
+}
+
+enum Ended {
+    /// With what it wrote to standard error, as the end of a sentence.
+    ByItself(String),
+    TookTooLong,
+}
+
+/// Reads reports until the child closes its output.
+fn follow(
+    child: &mut Child,
+    limit: Duration,
+    progress: &mut dyn FnMut(Report),
+) -> (Option<Report>, Ended) {
+    let (Some(stdout), Some(mut stderr)) = (child.stdout.take(), child.stderr.take()) else {
+        return (None, Ended::ByItself(String::new()));
+    };
+    let (sender, reports) = mpsc::channel();
+    let reader = thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            // A torn line is what a killed child leaves.
+            if let Ok(report) = serde_json::from_str::<Report>(&line)
+                && sender.send(report).is_err()
+            {
+                break;
+            }
+        }
+    });
+    let words = thread::spawn(move || {
+        let mut words = String::new();
+        let _ = stderr.read_to_string(&mut words);
+        words
+    });
+    let deadline = Instant::now() + limit;
+    let mut last = None;
+    let took_too_long = loop {
+        match reports.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(report @ (Report::Loading { .. } | Report::Rate(_))) => progress(report),
+            Ok(report) => last = Some(report),
+            Err(RecvTimeoutError::Disconnected) => break false,
+            Err(RecvTimeoutError::Timeout) => {
+                // Kills by the child's own handle, which no other process can have taken over.
+                let _ = child.kill();
+                break true;
+            }
+        }
+    };
+    let _ = reader.join();
+    let words = words.join().unwrap_or_default();
+    let last_line = words.lines().rev().find(|line| !line.trim().is_empty());
+    let words = last_line.map_or(String::new(), |line| format!("; its last words: {line}"));
+    (last, if took_too_long { Ended::TookTooLong } else { Ended::ByItself(words) })
+}
+
+fn describe(status: ExitStatus) -> String {
+    match (status.signal(), status.code()) {
+        (Some(signal), _) => format!("its process was ended by signal {signal}"),
+        (None, Some(code)) => format!("its process ended with exit code {code}"),
+        (None, None) => "its process ended".to_owned(),
+    }
+}

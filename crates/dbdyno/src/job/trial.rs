@@ -1,0 +1,233 @@
+//! One trial, from opening the engine to the record of how it went.
+
+use super::{Order, Report, TrialOrder, tell};
+use crate::failure::Failure;
+use crate::trial::derive::{Derived, Raw, derive};
+use crate::trial::detail::IntervalFiles;
+use crate::trial::observe::TrialObserver;
+use dbdyno_host::probe::disk::DiskProbe;
+use dbdyno_load::arrival::{ArrivalLaw, ArrivalPlan};
+use dbdyno_load::clock::SECOND;
+use dbdyno_load::driver::{Driver, Receipt};
+use dbdyno_load::measure::Shape;
+use dbdyno_load::trial::{Trial, Trialed};
+use dbdyno_load::{dataset, trial, with_driver};
+use dbdyno_plan::{Arrival, Load, SyncsSeen};
+use dbdyno_record::{DetailWriter, TrialEnd, TrialRecord, utc_text};
+use dbdyno_workload::Seed;
+use dbdyno_workload::hot_row::{CheckReport, REQUEST_CLASSES};
+use serde_json::json;
+use std::time::{Instant, SystemTime};
+
+/// How long after the end requests that were due before it may still be sent or retried.
+const DRAIN_LIMIT_S: u64 = 30;
+
+/// Measures the trial, writes its detail files and returns its record.
+///
+/// # Errors
+/// The engine's or the disk's; the parent records the trial as Failed.
+pub fn measure(
+    order: &Order,
+    trial: &TrialOrder,
+    engine_version: &mut String,
+) -> Result<TrialRecord, Failure> {
+    with_driver!(order.engine.driver.as_str(), D => measure_on::<D>(order, trial, engine_version))
+}
+
+fn measure_on<D: Driver>(
+    order: &Order,
+    trial: &TrialOrder,
+    engine_version: &mut String,
+) -> Result<TrialRecord, Failure> {
+    let started = (SystemTime::now(), Instant::now());
+    let what = trial_of(order, trial)?;
+    let driver = D::open(&order.open_options(what.shape.clients))?;
+    let receipt = driver.receipt()?;
+    engine_version.clone_from(&receipt.version);
+    if !D::KEEPS_FILES {
+        dataset::load(&driver, &what.dataset, &mut |_| ())?;
+    }
+    let mut live = |rate| tell(&Report::Rate(rate));
+    let disk = DiskProbe::of_directory(&order.engine.data_directory).ok();
+    let files = IntervalFiles::new(REQUEST_CLASSES, SystemTime::now())?;
+    let mut observer = TrialObserver::new(disk, REQUEST_CLASSES, files, &mut live);
+    let trialed = trial::run(&driver, &what, &mut observer)?;
+    // Closing is part of the trial: what an engine does then must not fall on the next one.
+    drop(driver);
+    if let Some(error) = observer.error.take() {
+        return Err(error);
+    }
+    let derived = derive_from(trial, &what, &trialed, &observer)?;
+    let end = end_of(order, &what, &trialed, observer.completed, &derived);
+    let mut detail = DetailWriter::create(&trial.run_directory, trial.record.trial)?;
+    let TrialObserver { files, start, end: end_sample, .. } = observer;
+    files.write(&mut detail)?;
+    write_json(&mut detail, "host_samples.json", &samples_json(&[start, end_sample]))?;
+    write_json(&mut detail, "receipt.json", &receipt_json(order, &receipt))?;
+    write_json(&mut detail, "check.json", &check_json(trialed.check.as_ref()))?;
+    Ok(TrialRecord {
+        engine_version: receipt.version,
+        started_utc: utc_text(started.0),
+        duration_s: started.1.elapsed().as_secs_f64(),
+        end,
+        observations: derived.observations,
+        warnings: derived.warnings,
+        files: detail.finish()?,
+        ..trial.record.clone()
+    })
+}
+
+fn trial_of(order: &Order, trial: &TrialOrder) -> Result<Trial, Failure> {
+    let workload = order.hot_row()?;
+    let seed = Seed(order.stream_seed);
+    let Load { dop, arrival, rate_steps_per_s, warmup_s, measured_s, .. } = &trial.load;
+    let law = match arrival {
+        Arrival::Closed => ArrivalLaw::Closed,
+        Arrival::Uniform => ArrivalLaw::Uniform,
+        Arrival::Poisson => ArrivalLaw::Poisson,
+        Arrival::Burst1s => ArrivalLaw::BurstEachSecond,
+    };
+    let ns = |seconds: f64| (seconds * SECOND as f64).round() as u64;
+    let shape = Shape {
+        clients: workload.clients(*dop),
+        tables: workload.tables(),
+        classes: REQUEST_CLASSES.len(),
+        arrival: ArrivalPlan { law, rates_per_s: rate_steps_per_s.clone() },
+        warmup_ns: ns(*warmup_s),
+        measured_ns: ns(*measured_s),
+        drain_limit_ns: DRAIN_LIMIT_S * SECOND,
+        seed,
+    };
+    Ok(Trial { workload, dataset: order.dataset()?, dop: *dop, seed, shape })
+}
+
+fn derive_from(
+    trial: &TrialOrder,
+    what: &Trial,
+    trialed: &Trialed,
+    observer: &TrialObserver<'_>,
+) -> Result<Derived, Failure> {
+    let (Some(start), Some(end)) = (&observer.start, &observer.end) else {
+        return Err(Failure::other("the measured interval was not sampled"));
+    };
+    derive(&Raw {
+        measured_s: what.shape.measured_ns as f64 / SECOND as f64,
+        boundaries: (start, end),
+        completed: observer.completed,
+        classes: &observer.due_in_measured,
+        unsent: trialed.measured.unsent,
+        has_schedule: what.shape.arrival.law != ArrivalLaw::Closed,
+        counters: trialed.measured.counters,
+        acknowledged_in_all: trialed.acknowledged,
+        dop: trial.load.dop,
+        active_clients: trialed.active_clients,
+        cores: std::thread::available_parallelism().map_or(1.0, |cores| cores.get() as f64),
+        clock_read_ns: trial.clock_read_ns,
+        null_driver_ns: trial.null_driver_ns,
+    })
+}
+
+/// Measured, unless the engine broke a promise.
+fn end_of(
+    order: &Order,
+    what: &Trial,
+    trialed: &Trialed,
+    completed: u64,
+    derived: &Derived,
+) -> TrialEnd {
+    let mut broken = trialed.check.as_ref().map_or(Vec::new(), |check| check.failures.clone());
+    let seen = SyncsSeen { log_syncs: derived.syncs, commits: completed, dop: what.shape.clients };
+    broken.extend(order.engine.log_syncs.and_then(|promise| promise.contradiction(seen)));
+    if completed == 0 {
+        broken.push("no request was completed in the measured interval".to_owned());
+    }
+    if broken.is_empty() {
+        TrialEnd::Measured
+    } else {
+        TrialEnd::Invalid { reason: broken.join("; ") }
+    }
+}
+
+fn write_json(
+    detail: &mut DetailWriter,
+    name: &str,
+    value: &serde_json::Value,
+) -> Result<(), Failure> {
+    let text = serde_json::to_vec_pretty(value).map_err(Failure::json)?;
+    Ok(detail.write_file(name, &text)?)
+}
+
+fn samples_json(samples: &[Option<crate::trial::observe::BoundarySample>]) -> serde_json::Value {
+    let one = |sample: &crate::trial::observe::BoundarySample| {
+        let (process, host) = (&sample.process, &sample.host);
+        let switches: u64 =
+            process.tasks.iter().map(|task| task.voluntary + task.involuntary).sum();
+        json!({
+            "at_ns": process.opened.at_ns,
+            "process": {
+                "cpu_ns": process.opened.cpu_ns,
+                "user_ticks": process.opened.user_ticks,
+                "system_ticks": process.opened.system_ticks,
+                "ticks_per_s": process.ticks_per_s,
+                "threads": process.tasks.len(),
+                "context_switches": switches,
+                "io": process.opened.io.as_ref().map(|io| json!({
+                    "rchar": io.rchar, "wchar": io.wchar, "syscr": io.syscr, "syscw": io.syscw,
+                    "read_bytes": io.read_bytes, "write_bytes": io.write_bytes,
+                    "cancelled_write_bytes": io.cancelled_write_bytes,
+                })),
+                "rss_bytes": process.rss_bytes,
+                "peak_rss_bytes": process.peak_rss_bytes,
+            },
+            "workers_cpu_ns": sample.workers_cpu_ns,
+            "syncs": sample.syncs,
+            "host": {
+                "user_ticks": host.ticks.user, "nice_ticks": host.ticks.nice,
+                "system_ticks": host.ticks.system, "idle_ticks": host.ticks.idle,
+                "iowait_ticks": host.ticks.iowait, "irq_ticks": host.ticks.irq,
+                "softirq_ticks": host.ticks.softirq, "steal_ticks": host.ticks.steal,
+                "context_switches": host.context_switches,
+            },
+            "disk": sample.disk.as_ref().map(|disk| json!({
+                "reads": disk.reads, "sectors_read": disk.sectors_read,
+                "writes": disk.writes, "sectors_written": disk.sectors_written,
+                "flushes": disk.flushes, "io_time_ms": disk.io_time_ms,
+            })),
+        })
+    };
+    let names = ["measure_start", "measure_end"];
+    let named = names.iter().zip(samples).map(|(name, sample)| {
+        ((*name).to_owned(), sample.as_ref().map_or(serde_json::Value::Null, one))
+    });
+    serde_json::Value::Object(named.collect())
+}
+
+fn receipt_json(order: &Order, receipt: &Receipt) -> serde_json::Value {
+    json!({
+        "engine": order.engine.name,
+        "driver": order.engine.driver,
+        "version": receipt.version,
+        "asked": order.engine.settings,
+        "effective": receipt.settings,
+        "log_syncs_promised": order.engine.log_syncs,
+    })
+}
+
+fn check_json(check: Option<&CheckReport>) -> serde_json::Value {
+    check.map_or_else(
+        || json!({ "made": false, "reason": "this engine keeps no rows" }),
+        |check| {
+            json!({
+                "made": true,
+                "passed": check.passed(),
+                "statements": check.statements,
+                "failures": check.failures,
+                "acknowledged": check.acknowledged,
+                "unknown": check.unknown,
+                "difference": check.difference,
+                "dop": check.dop,
+                "active_clients": check.active_clients,
+            })
+        },
+    )
+}

@@ -1,0 +1,36 @@
+//! The command. Reads as the program: understand the command line, do it, say what went wrong, end with its exit code.
+
+mod catalogue;
+mod cli;
+mod cmd;
+mod exit_code;
+mod failure;
+mod instrument;
+mod job;
+mod pipeline;
+mod progress;
+mod stored;
+mod trial;
+mod view;
+mod workspace;
+
+use clap::Parser;
+use cli::{Cli, Command};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Plan(args) => cmd::plan::run(&args),
+        Command::Run(args) => cmd::run::run(&args),
+        Command::Show(args) => cmd::show::run(&args),
+        Command::Export(args) => cmd::export::run(&args),
+        Command::Doctor(args) => cmd::doctor::run(&args),
+        Command::Engines(args) => cmd::engines::run(&args),
+        Command::Job => job::main().map(|()| exit_code::DONE),
+    };
+    done.unwrap_or_else(|failure| {
+        eprintln!("dbdyno: {failure}");
+        failure.code
+    })
+    .into()
+}

@@ -1,0 +1,92 @@
+//! The tree keeps its own rules. Each test also shows, on a small example, that its rule can find something.
+
+use xtask::{Source, dependencies, headers, lengths, only_in, root, sources};
+
+fn none(wrong: Vec<String>) {
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+fn example(text: &str) -> Vec<Source> {
+    vec![Source { path: "crates/x/src/lib.rs".to_owned(), text: text.to_owned() }]
+}
+
+/// Every source file begins with a header that says what it is.
+#[test]
+fn files_say_what_they_are() {
+    assert_eq!(headers(&example("use x;\n")).len(), 1);
+    none(headers(&sources(&[".rs"])));
+}
+
+/// No source file is over 1,000 lines.
+#[test]
+fn files_are_one_idea() {
+    assert_eq!(lengths(&example(&"\n".repeat(1001))).len(), 1);
+    none(lengths(&sources(&[".rs"])));
+}
+
+/// Only the command prints, and only the clocks read time in what is measured.
+#[test]
+fn printing_and_time_have_their_places() {
+    assert_eq!(only_in(&example("println!();\n"), "println!", &["crates/dbdyno/"]).len(), 1);
+    let all = sources(&[".rs"]);
+    for word in ["println!", "eprintln!", "print!("] {
+        none(only_in(&all, word, &["crates/dbdyno/", "xtask/"]));
+    }
+    let clocks = ["crates/dbdyno-load/src/clock.rs", "crates/dbdyno-host/src/clock.rs", "crates/dbdyno/", "xtask/"];
+    for word in ["Instant::now", "SystemTime::now", "clock_gettime("] {
+        let probes = [&clocks[..], &["crates/dbdyno-host/src/"]].concat();
+        none(only_in(&all, word, if word == "clock_gettime(" { &probes } else { &clocks }));
+    }
+}
+
+/// The pure crates name neither files, nor clocks, nor threads.
+#[test]
+fn pure_crates_are_pure() {
+    let pure: Vec<Source> = sources(&[".rs"])
+        .into_iter()
+        .filter(|source| {
+            ["dbdyno-workload", "dbdyno-plan", "dbdyno-stats"]
+                .iter()
+                .any(|name| source.path.starts_with(&format!("crates/{name}/src/")))
+        })
+        .collect();
+    assert!(pure.len() > 10, "the list of pure crates has lost its crates");
+    for word in ["std::fs", "std::time", "std::thread", "std::env", "std::process", "std::net"] {
+        none(only_in(&pure, word, &["nowhere"]));
+    }
+}
+
+/// Each outside crate has its reason in ARCHITECTURE.md.
+#[test]
+fn dependencies_have_reasons() {
+    let manifest = "[workspace.dependencies]\nserde = \"1\"\n\n[profile.dev]\n";
+    assert_eq!(dependencies(manifest, "## Dependencies\n| `toml` | x |\n").len(), 2);
+    let read = |name: &str| std::fs::read_to_string(root().join(name)).expect("is there");
+    none(dependencies(&read("Cargo.toml"), &read("ARCHITECTURE.md")));
+}
+
+/// No path of somebody's machine, no unfinished mark, and no address of a package registry is committed.
+#[test]
+fn nothing_foreign_is_committed() {
+    // Put together here, so that this file does not find itself.
+    let forbidden = [
+        ["/ro", "ot/"].concat(),
+        ["/ho", "me/"].concat(),
+        ["to", "do!("].concat(),
+        ["unimple", "mented!("].concat(),
+        ["FIX", "ME"].concat(),
+        ["crates", ".io/"].concat(),
+        ["pypi", ".org"].concat(),
+    ];
+    let all = sources(&[".rs", ".toml", ".md", "run", ".lock.example"]);
+    assert!(all.len() > 30, "the tree has lost its files");
+    let mut wrong = Vec::new();
+    for source in &all {
+        for (number, line) in source.text.lines().enumerate() {
+            for word in forbidden.iter().filter(|word| line.contains(word.as_str())) {
+                wrong.push(format!("{}:{}: `{word}`", source.path, number + 1));
+            }
+        }
+    }
+    none(wrong);
+}
