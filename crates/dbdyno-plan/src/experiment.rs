@@ -200,27 +200,65 @@ mod tests {
                         entries.iter().map(|entry| entry.key.clone()).collect::<Vec<_>>().join(" ")
                     };
                     let usual = file.usual_scale().map_or("-", |scale| scale.name.as_str());
-                    format!("{} | {} | {} | {usual}", keys(&file.vary), keys(&file.hold), file.repeat)
+                    format!(
+                        "{} | {} | {} | {usual}",
+                        keys(&file.vary),
+                        keys(&file.hold),
+                        file.repeat
+                    )
                 }
                 Err(error) => error.to_string(),
             };
             assert_eq!(shown, expected, "{rest}");
         };
         check("", " |  | 1 | -");
-        check("[vary]\ntables = [1]\ndop = [1, 2]\n[hold]\nrows = 1\n[repeat]\ncount = 3", "tables dop | rows | 3 | -");
-        check("[hold]\nrows = 1\n[hold.engine_setting]\na = 1\nlmdb.b = 2", " | rows engine_setting.a engine_setting.lmdb.b | 1 | -");
+        check(
+            "[vary]\ntables = [1]\ndop = [1, 2]\n[hold]\nrows = 1\n[repeat]\ncount = 3",
+            "tables dop | rows | 3 | -",
+        );
+        check(
+            "[hold]\nrows = 1\n[hold.engine_setting]\na = 1\nlmdb.b = 2",
+            " | rows engine_setting.a engine_setting.lmdb.b | 1 | -",
+        );
         check("[scale.laptop]\nrows = 1\n[scale.smoke]\nrepeat = 2", " |  | 1 | laptop");
         check("default_scale = 'smoke'\n[scale.smoke]\nrepeat = 2", " |  | 1 | smoke");
-        check("default_scale = 'paper'\n[scale.smoke]\nrepeat = 2", r#"x.toml:4: "default_scale" wants one of smoke; found the text "paper""#);
-        check("[scale.smok]\nrows = 1", r#"x.toml:4: unknown key "smok" in [scale]; did you mean "smoke"?"#);
-        check("[scale.smoke]\nrepeat = 0", r#"x.toml:5: "repeat" in [scale.smoke] wants a whole number from 1 to 10000; found 0"#);
-        check("[vary]\ndop = []", r#"x.toml:5: "dop" in [vary] is an empty list; give at least one value"#);
+        check(
+            "default_scale = 'paper'\n[scale.smoke]\nrepeat = 2",
+            r#"x.toml:4: "default_scale" wants one of smoke; found the text "paper""#,
+        );
+        check(
+            "[scale.smok]\nrows = 1",
+            r#"x.toml:4: unknown key "smok" in [scale]; did you mean "smoke"?"#,
+        );
+        check(
+            "[scale.smoke]\nrepeat = 0",
+            r#"x.toml:5: "repeat" in [scale.smoke] wants a whole number from 1 to 10000; found 0"#,
+        );
+        check(
+            "[vary]\ndop = []",
+            r#"x.toml:5: "dop" in [vary] is an empty list; give at least one value"#,
+        );
         check("[vary]\ndop = 4", r#"x.toml:5: "dop" in [vary] wants a list; found 4"#);
-        check("[hold]\nrate = []", r#"x.toml:5: "rate" in [hold] is an empty list; give at least one value"#);
-        check("[vary]\ndop = [4]\n[hold]\ndop = 4", r#"x.toml:7: "dop" in [hold] is also in [vary] (line 5); keep one of them"#);
-        check("[vary]\ndop = [4]\n[scale.paper]\ndop = 4", r#"x.toml:7: "dop" in [scale.paper] is also in [vary] (line 5); keep one of them"#);
-        check("[repeat]\ncount = -1", r#"x.toml:5: "count" in [repeat] wants a whole number from 1 to 10000; found -1"#);
-        check("[repeat]\norder = 'random'", r#"x.toml:5: "order" in [repeat] wants one of interleaved, as-written; found the text "random""#);
+        check(
+            "[hold]\nrate = []",
+            r#"x.toml:5: "rate" in [hold] is an empty list; give at least one value"#,
+        );
+        check(
+            "[vary]\ndop = [4]\n[hold]\ndop = 4",
+            r#"x.toml:7: "dop" in [hold] is also in [vary] (line 5); keep one of them"#,
+        );
+        check(
+            "[vary]\ndop = [4]\n[scale.paper]\ndop = 4",
+            r#"x.toml:7: "dop" in [scale.paper] is also in [vary] (line 5); keep one of them"#,
+        );
+        check(
+            "[repeat]\ncount = -1",
+            r#"x.toml:5: "count" in [repeat] wants a whole number from 1 to 10000; found -1"#,
+        );
+        check(
+            "[repeat]\norder = 'random'",
+            r#"x.toml:5: "order" in [repeat] wants one of interleaved, as-written; found the text "random""#,
+        );
         check("engines = []", r#"x.toml:4: "engines" is an empty list; give at least one value"#);
         check("engines = ['a', 'a']", r#"x.toml:4: "engines" lists "a" twice; keep one"#);
         check("engins = ['a']", r#"x.toml:4: unknown key "engins"; did you mean "engines"?"#);

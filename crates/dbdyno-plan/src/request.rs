@@ -75,8 +75,7 @@ pub(crate) fn set_entries(arguments: &[String]) -> Result<Vec<Entry>, InputError
                 .into_iter()
                 .map(|word| Item { value: Raw::Word(word.trim().to_string()), line: None })
                 .collect();
-            let is_blank =
-                |item: &Item| matches!(&item.value, Raw::Word(word) if word.is_empty());
+            let is_blank = |item: &Item| matches!(&item.value, Raw::Word(word) if word.is_empty());
             let entry = Entry::argument(shown, key.trim(), Raw::List(vec![]));
             if words.iter().any(is_blank) {
                 return Err(entry.wrong("has an empty value; write a value after each = and comma"));
@@ -139,7 +138,11 @@ mod tests {
                         Raw::List(items) => format!(
                             "{}=[{}]",
                             entry.key,
-                            items.iter().map(|item| word(&item.value)).collect::<Vec<_>>().join("|")
+                            items
+                                .iter()
+                                .map(|item| word(&item.value))
+                                .collect::<Vec<_>>()
+                                .join("|")
                         ),
                         one => format!("{}={}", entry.key, word(one)),
                     })
@@ -155,8 +158,14 @@ mod tests {
         check(&["keys=single,hotspot(0.1, 0.9),dop=1"], "keys=[single|hotspot(0.1, 0.9)] dop=1");
         check(&["engine_setting.cache_mb=8"], "engine_setting.cache_mb=8");
         check(&["dop"], r#"--set dop: "dop" has no value; write dop=VALUE"#);
-        check(&["dop="], r#"--set dop=: "dop" has an empty value; write a value after each = and comma"#);
-        check(&["dop=1,,2"], r#"--set dop=1,,2: "dop" has an empty value; write a value after each = and comma"#);
+        check(
+            &["dop="],
+            r#"--set dop=: "dop" has an empty value; write a value after each = and comma"#,
+        );
+        check(
+            &["dop=1,,2"],
+            r#"--set dop=1,,2: "dop" has an empty value; write a value after each = and comma"#,
+        );
         check(&["dop=1", "dop=2"], r#"--set dop=2: "dop" is set twice; keep one"#);
     }
 }
