@@ -35,12 +35,17 @@ pub fn sources(endings: &[&str]) -> Vec<Source> {
     while let Some(directory) = open.pop() {
         for entry in fs::read_dir(&directory).expect("a readable tree").flatten() {
             let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
-            let is_left_out = ["target", "results", ".git", "proptest-regressions"].contains(&name.as_str());
+            let is_left_out =
+                ["target", "results", ".git", "proptest-regressions"].contains(&name.as_str());
             if path.is_dir() && !is_left_out {
                 open.push(path);
             } else if endings.iter().any(|ending| name.ends_with(ending)) && path.is_file() {
                 let text = fs::read_to_string(&path).expect("sources are UTF-8");
-                let path = path.strip_prefix(&root).expect("below the root").to_string_lossy().into_owned();
+                let path = path
+                    .strip_prefix(&root)
+                    .expect("below the root")
+                    .to_string_lossy()
+                    .into_owned();
                 found.push(Source { path, text });
             }
         }
@@ -55,7 +60,11 @@ pub fn headers(sources: &[Source]) -> Vec<String> {
         let header = source.text.lines().take_while(|line| line.starts_with("//!")).count();
         !HEADER_LINES.contains(&header)
     };
-    sources.iter().filter(wrong).map(|source| format!("{}: no `//!` header of one to eight lines", source.path)).collect()
+    sources
+        .iter()
+        .filter(wrong)
+        .map(|source| format!("{}: no `//!` header of one to eight lines", source.path))
+        .collect()
 }
 
 /// No source file is too long to be one idea.
@@ -72,8 +81,13 @@ pub fn lengths(sources: &[Source]) -> Vec<String> {
 /// Lines that hold a word which only some places may say. Comments and tests do not count.
 pub fn only_in(sources: &[Source], word: &str, allowed: &[&str]) -> Vec<String> {
     let mut wrong = Vec::new();
-    for source in sources.iter().filter(|source| !allowed.iter().any(|place| source.path.starts_with(place))) {
-        if source.path.contains("/tests/") || source.path.contains("/benches/") || source.path.ends_with("_tests.rs") {
+    for source in
+        sources.iter().filter(|source| !allowed.iter().any(|place| source.path.starts_with(place)))
+    {
+        if source.path.contains("/tests/")
+            || source.path.contains("/benches/")
+            || source.path.ends_with("_tests.rs")
+        {
             continue;
         }
         for (number, line) in source.text.lines().enumerate() {
@@ -81,7 +95,12 @@ pub fn only_in(sources: &[Source], word: &str, allowed: &[&str]) -> Vec<String> 
                 break;
             }
             if line.contains(word) && !line.trim_start().starts_with("//") {
-                wrong.push(format!("{}:{}: `{word}` belongs in {} only", source.path, number + 1, allowed.join(" and ")));
+                wrong.push(format!(
+                    "{}:{}: `{word}` belongs in {} only",
+                    source.path,
+                    number + 1,
+                    allowed.join(" and ")
+                ));
             }
         }
     }

@@ -32,7 +32,12 @@ fn printing_and_time_have_their_places() {
     for word in ["println!", "eprintln!", "print!("] {
         none(only_in(&all, word, &["crates/dbdyno/", "xtask/"]));
     }
-    let clocks = ["crates/dbdyno-load/src/clock.rs", "crates/dbdyno-host/src/clock.rs", "crates/dbdyno/", "xtask/"];
+    let clocks = [
+        "crates/dbdyno-load/src/clock.rs",
+        "crates/dbdyno-host/src/clock.rs",
+        "crates/dbdyno/",
+        "xtask/",
+    ];
     for word in ["Instant::now", "SystemTime::now", "clock_gettime("] {
         let probes = [&clocks[..], &["crates/dbdyno-host/src/"]].concat();
         none(only_in(&all, word, if word == "clock_gettime(" { &probes } else { &clocks }));

@@ -16,7 +16,11 @@ fn main() {
         instrument.null_driver_ns_per_request.first().expect("at least one round"),
         instrument.null_driver_ns_per_request.last().expect("at least one round"),
     );
-    println!("highest rate:         {:6.1} M/s on {} cores", instrument.highest_rate_per_s / 1e6, effort.cores);
+    println!(
+        "highest rate:         {:6.1} M/s on {} cores",
+        instrument.highest_rate_per_s / 1e6,
+        effort.cores
+    );
     println!(
         "wake-up lateness:     {:6.1} us p50, {:.1} us p99",
         instrument.wake_up_late_us_p50, instrument.wake_up_late_us_p99

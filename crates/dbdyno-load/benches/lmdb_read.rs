@@ -78,7 +78,8 @@ fn by_hand(directory: &Path) -> f64 {
         let ns = loop {
             for _ in 0..1_000 {
                 let row = rows.next_row();
-                let mut key = ffi::MDB_val { mv_size: 8, mv_data: (&raw const row).cast_mut().cast() };
+                let mut key =
+                    ffi::MDB_val { mv_size: 8, mv_data: (&raw const row).cast_mut().cast() };
                 let mut value = ffi::MDB_val { mv_size: 0, mv_data: ptr::null_mut() };
                 assert_eq!(ffi::mdb_txn_renew(reader), 0);
                 assert_eq!(ffi::mdb_get(reader, table, &mut key, &mut value), 0);

@@ -103,7 +103,11 @@ mod tests {
         let mut merged = empty_histogram();
         assert_eq!(ours.move_into(&mut merged), 0, "{duration} ns is within the range");
         assert_eq!(merged.len(), 1);
-        assert!(library.equivalent(merged.max(), duration), "{duration} ns became {}", merged.max());
+        assert!(
+            library.equivalent(merged.max(), duration),
+            "{duration} ns became {}",
+            merged.max()
+        );
         assert_eq!(ours.move_into(&mut merged), 0);
         assert_eq!(merged.len(), 1, "what was moved is forgotten");
     }

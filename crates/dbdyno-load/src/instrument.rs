@@ -5,8 +5,8 @@
 
 use crate::arrival::{ArrivalLaw, ArrivalPlan};
 use crate::clock::{self, Ns, SECOND};
-use crate::driver::null::Null;
 use crate::driver::DriverError;
+use crate::driver::null::Null;
 use crate::measure::{Boundary, Measured, Observer, Shape, measure};
 use crate::recorder::{ClassInterval, Interval, Phase};
 use dbdyno_workload::{HotRow, Seed, Settings};

@@ -9,8 +9,8 @@ use crate::driver::{Client, ClientCounters, Driver, DriverError};
 use crate::recorder::{Interval, Recorder, Recording, WARMUP};
 use crate::worker::{Limits, WorkerEnd, work};
 use dbdyno_workload::{RequestStream, Seed};
-use std::sync::mpsc::{self, Sender};
 use std::sync::OnceLock;
+use std::sync::mpsc::{self, Sender};
 use std::thread;
 
 /// Time between the moment all clients are ready and the first request, so that every thread is waiting by then.
@@ -159,8 +159,7 @@ fn run_client<C: Client, S: RequestStream>(
     // Nobody listens any more only if the start failed; the schedule that follows is empty then.
     let _ = ready.send(clock::thread_id());
     let Start { timeline, recording, observed } = start.wait();
-    let mut arrival =
-        Arrival::new(&shape.arrival, *timeline, number, shape.clients, shape.seed);
+    let mut arrival = Arrival::new(&shape.arrival, *timeline, number, shape.clients, shape.seed);
     let mut recorder = Recorder::new(recording, number as usize, arrival.is_open());
     let limits = Limits { end: timeline.end, give_up: timeline.end + shape.drain_limit_ns };
     clock::sleep_until(timeline.start);

@@ -4,7 +4,9 @@
 
 use crate::driver::{Driver, DriverError};
 use crate::measure::{Measured, Observer, Shape, measure};
-use dbdyno_workload::hot_row::{CheckReport, CounterScope, Evidence, Ledger, SampledRow, TableState};
+use dbdyno_workload::hot_row::{
+    CheckReport, CounterScope, Evidence, Ledger, SampledRow, TableState,
+};
 use dbdyno_workload::{Dataset, HotRow, RowId, Seed};
 
 /// Rows that are looked at for damage after each trial.

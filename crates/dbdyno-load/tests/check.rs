@@ -43,7 +43,7 @@ impl Client for FaultyClient {
     fn execute(&mut self, request: &Request) -> Outcome {
         self.requests += 1;
         let lost = Outcome::Unknown(Failure { class: FailureClass::Other, code: 0 });
-        let now = |each: u64| self.requests % each == 0;
+        let now = |each: u64| self.requests.is_multiple_of(each);
         match self.fault {
             Fault::LosesUpdate(each) if now(each) => Outcome::Acknowledged,
             Fault::AppliesTwice(each) if now(each) => {
@@ -123,11 +123,8 @@ fn check_of(fault: Fault, changed: &[(&str, &str)]) -> CheckReport {
     }
     let workload = HotRow::from_settings(&settings).expect("valid settings");
     let seed = Seed(3);
-    let options = OpenOptions {
-        directory: std::env::temp_dir(),
-        settings: Default::default(),
-        clients: 4,
-    };
+    let options =
+        OpenOptions { directory: std::env::temp_dir(), settings: Default::default(), clients: 4 };
     let mut driver = Faulty::open(&options).expect("opens");
     driver.fault = fault;
     let dataset = workload.dataset(seed);

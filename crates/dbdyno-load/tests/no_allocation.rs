@@ -4,7 +4,9 @@ mod support;
 
 use dbdyno_load::arrival::{ArrivalLaw, ArrivalPlan};
 use dbdyno_load::clock::SECOND;
-use dbdyno_load::driver::{Driver, OpenOptions, lmdb::Lmdb, memory::Memory, null::Null, sqlite::Sqlite};
+use dbdyno_load::driver::{
+    Driver, OpenOptions, lmdb::Lmdb, memory::Memory, null::Null, sqlite::Sqlite,
+};
 use dbdyno_load::instrument::Totals;
 use dbdyno_load::measure::{Shape, measure};
 use dbdyno_workload::rng::Seed;

@@ -17,7 +17,8 @@ pub struct Summary {
 impl Summary {
     /// Of the finite values among these; `None` if there is none.
     pub fn of(values: &[f64]) -> Option<Summary> {
-        let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
+        let mut sorted: Vec<f64> =
+            values.iter().copied().filter(|value| value.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);
         let (&min, &max) = (sorted.first()?, sorted.last()?);
         let n = sorted.len();
@@ -64,8 +65,8 @@ mod tests {
     use super::*;
 
     fn check(values: &[f64], expected: Option<(usize, f64, f64, f64, Option<f64>)>) {
-        let found = Summary::of(values)
-            .map(|s| (s.n, s.median, s.min, s.max, s.half_range_share()));
+        let found =
+            Summary::of(values).map(|s| (s.n, s.median, s.min, s.max, s.half_range_share()));
         assert_eq!(found, expected, "{values:?}");
     }
 

@@ -3,7 +3,10 @@
 use crate::cli::Question;
 use crate::exit_code;
 use crate::failure::Failure;
-use dbdyno_plan::{Catalogue, DatasetFacts, ENGINES, EXPERIMENTS, ExperimentSource, Plan, PlanRequest, WorkloadFacts};
+use dbdyno_plan::{
+    Catalogue, DatasetFacts, ENGINES, EXPERIMENTS, ExperimentSource, Plan, PlanRequest,
+    WorkloadFacts,
+};
 use dbdyno_workload::hot_row;
 use dbdyno_workload::{HotRow, Seed, Settings, find_workload};
 
@@ -22,7 +25,8 @@ fn request(question: &Question) -> Result<PlanRequest, Failure> {
     let wrong = |message: String| Failure::new(exit_code::WRONG_INPUT, message);
     let Some(name) = &question.experiment else {
         let names: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
-        let message = format!("which experiment? Name one ({}) or give the path of a file", names.join(", "));
+        let message =
+            format!("which experiment? Name one ({}) or give the path of a file", names.join(", "));
         return Err(wrong(message));
     };
     let experiment = if name.contains('/') || name.ends_with(".toml") {
@@ -51,8 +55,12 @@ fn workloads() -> Vec<WorkloadFacts> {
         parameters: entry.parameters,
         needs: &["update-by-key"],
         check_needs: &["counter-check"],
-        validate: |settings| HotRow::from_settings(settings).map(drop).map_err(|error| (error.key, error.message)),
-        not_run: |settings, dop| HotRow::from_settings(settings).ok().and_then(|workload| workload.not_run(dop)),
+        validate: |settings| {
+            HotRow::from_settings(settings).map(drop).map_err(|error| (error.key, error.message))
+        },
+        not_run: |settings, dop| {
+            HotRow::from_settings(settings).ok().and_then(|workload| workload.not_run(dop))
+        },
         dataset: |settings, seed| dataset_facts(settings, Seed(seed)),
     }]
 }

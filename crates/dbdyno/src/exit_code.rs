@@ -4,8 +4,7 @@
 pub const DONE: u8 = 0;
 /// An error that has no code of its own.
 pub const ERROR: u8 = 1;
-/// The command line cannot be understood (this one is clap's).
-pub const USAGE: u8 = 2;
+// 2 is clap's own: the command line cannot be understood.
 /// An input is wrong: experiment, engine, setting, `--set`.
 pub const WRONG_INPUT: u8 = 3;
 /// There is no such run, or its record cannot be read.
@@ -20,3 +19,29 @@ pub const HOST_UNFIT: u8 = 7;
 pub const TRIAL_FAILED: u8 = 8;
 /// A trial is Invalid: its check failed.
 pub const TRIAL_INVALID: u8 = 9;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The help text lists every code.
+    #[test]
+    fn the_help_text_lists_every_code() {
+        let codes = [
+            DONE,
+            ERROR,
+            2,
+            WRONG_INPUT,
+            NO_RUN,
+            BAD_RECORD,
+            CANNOT_WRITE,
+            HOST_UNFIT,
+            TRIAL_FAILED,
+            TRIAL_INVALID,
+        ];
+        let listed = crate::cli::EXIT_CODES
+            .lines()
+            .filter_map(|line| line.split_whitespace().next()?.parse().ok());
+        assert_eq!(listed.collect::<Vec<u8>>(), codes);
+    }
+}

@@ -135,7 +135,8 @@ impl<'a> Stand<'a> {
         let progress = &self.progress;
         let end = run_job(&order, LOAD_LIMIT, &mut |report| {
             if let Report::Loading { done, total } = report {
-                progress.live(&format!("{label} {:.0}%", done as f64 / total.max(1) as f64 * 100.0));
+                progress
+                    .live(&format!("{label} {:.0}%", done as f64 / total.max(1) as f64 * 100.0));
             }
         })?;
         let reason = match end {
@@ -166,7 +167,8 @@ impl<'a> Stand<'a> {
         };
         let record = work.record.clone();
         let order = self.order(trial, data, Work::Trial(Box::new(work)));
-        let label = format!("trial {}/{} {}", trial.trial, self.plan.trials_to_run().count(), trial.cell);
+        let label =
+            format!("trial {}/{} {}", trial.trial, self.plan.trials_to_run().count(), trial.cell);
         self.progress.step(&label);
         let progress = &self.progress;
         let limit = Duration::from_secs_f64(planned_s * 2.0) + TRIAL_GRACE;
@@ -195,7 +197,9 @@ impl<'a> Stand<'a> {
 
     fn order(&self, trial: &PlannedTrial, data: &Path, work: Work) -> Order {
         let engine = self.plan.engine(&trial.engine);
-        let name = |of: fn(&dbdyno_plan::PlannedEngine) -> &String| engine.map(of).cloned().unwrap_or_default();
+        let name = |of: fn(&dbdyno_plan::PlannedEngine) -> &String| {
+            engine.map(of).cloned().unwrap_or_default()
+        };
         Order {
             parent: std::process::id(),
             engine: EngineOrder {

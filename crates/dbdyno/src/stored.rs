@@ -65,7 +65,8 @@ impl Stored {
                 workload_version: self.plan.workload.version,
                 block: trial.block,
                 factors: factors(trial),
-                reason: "the run ended before this trial; `dbdyno run --resume` measures it".to_owned(),
+                reason: "the run ended before this trial; `dbdyno run --resume` measures it"
+                    .to_owned(),
             })
             .collect()
     }

@@ -18,8 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 const COUNTER_BYTES: usize = 8;
 const PROGRESS_KEY: &[u8] = b"aged";
 /// Settings that are flags of the environment, with LMDB's values for them.
-const FLAGS: [(&str, c_uint); 2] =
-    [("no_sync", ffi::MDB_NOSYNC), ("write_map", ffi::MDB_WRITEMAP)];
+const FLAGS: [(&str, c_uint); 2] = [("no_sync", ffi::MDB_NOSYNC), ("write_map", ffi::MDB_WRITEMAP)];
 
 fn check(code: c_int, doing: &str) -> Result<(), DriverError> {
     if code == 0 {
@@ -111,9 +110,7 @@ fn get<'txn>(
     // SAFETY: callers pass a live transaction that outlives the slice; the library fills in `value` on success.
     match unsafe { ffi::mdb_get(handle, table, &mut key, &mut value) } {
         // SAFETY: on success the value is that many readable bytes of the memory map.
-        0 => Ok(Some(unsafe {
-            std::slice::from_raw_parts(value.mv_data.cast(), value.mv_size as usize)
-        })),
+        0 => Ok(Some(unsafe { std::slice::from_raw_parts(value.mv_data.cast(), value.mv_size) })),
         ffi::MDB_NOTFOUND => Ok(None),
         code => Err(code),
     }
@@ -171,9 +168,8 @@ fn open_database(
     let name = CString::new(name).expect("table names hold no zero byte");
     let mut database = 0;
     // SAFETY: the transaction is live and the name is a C string; the caller opens one database at a time.
-    let code = unsafe {
-        ffi::mdb_dbi_open(transaction.handle, name.as_ptr(), flags, &mut database)
-    };
+    let code =
+        unsafe { ffi::mdb_dbi_open(transaction.handle, name.as_ptr(), flags, &mut database) };
     check(code, "open a table")?;
     check(transaction.commit(), "open a table")?;
     Ok(database)
@@ -304,8 +300,7 @@ impl Driver for Lmdb {
     fn row(&self, table: u16, row: u64) -> Result<Option<Row>, DriverError> {
         let database = self.table(table)?;
         let transaction = self.read()?;
-        let value =
-            transaction.get(database, &row.to_ne_bytes()).map_err(failed("read a row"))?;
+        let value = transaction.get(database, &row.to_ne_bytes()).map_err(failed("read a row"))?;
         value
             .map(|value| {
                 let counter = counter_of(value)?;
@@ -336,8 +331,12 @@ impl Driver for Lmdb {
         // SAFETY: the environment is open and kept open by the client. A reader holds a slot from here on; it is
         // reset at once so that it pins no page until it is renewed.
         unsafe {
-            let code =
-                ffi::mdb_txn_begin(self.environment.0, ptr::null_mut(), ffi::MDB_RDONLY, &mut reader);
+            let code = ffi::mdb_txn_begin(
+                self.environment.0,
+                ptr::null_mut(),
+                ffi::MDB_RDONLY,
+                &mut reader,
+            );
             check(code, "open a connection")?;
             ffi::mdb_txn_reset(reader);
         }
@@ -356,10 +355,8 @@ fn for_each(
 ) -> Result<(), DriverError> {
     let mut cursor = ptr::null_mut();
     // SAFETY: the transaction is live and outlives the cursor, which is closed below.
-    check(
-        unsafe { ffi::mdb_cursor_open(transaction.handle, table, &mut cursor) },
-        "open a cursor",
-    )?;
+    let code = unsafe { ffi::mdb_cursor_open(transaction.handle, table, &mut cursor) };
+    check(code, "open a cursor")?;
     let mut step = start;
     let result = loop {
         let (mut key, mut value) = (borrowed(&[]), borrowed(&[]));
@@ -367,7 +364,7 @@ fn for_each(
         let (code, key, value) = unsafe {
             let code = ffi::mdb_cursor_get(cursor, &mut key, &mut value, step);
             let bytes = |val: &ffi::MDB_val| {
-                std::slice::from_raw_parts(val.mv_data.cast::<u8>(), val.mv_size as usize)
+                std::slice::from_raw_parts(val.mv_data.cast::<u8>(), val.mv_size)
             };
             (code, bytes(&key), bytes(&value))
         };

@@ -122,7 +122,11 @@ fn open_connection(path: &Path, pragmas: &Pragmas) -> Result<Connection, DriverE
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", &pragmas.synchronous)?;
     connection.pragma_update(None, "cache_size", -(pragmas.cache_mb as i64 * 1024))?;
-    connection.pragma_update(None, "wal_autocheckpoint", pragmas.wal_autocheckpoint_pages as i64)?;
+    connection.pragma_update(
+        None,
+        "wal_autocheckpoint",
+        pragmas.wal_autocheckpoint_pages as i64,
+    )?;
     Ok(connection)
 }
 
@@ -208,7 +212,8 @@ impl Driver for Sqlite {
         let mut connection = self.control();
         let transaction = connection.transaction()?;
         {
-            let sql = format!("INSERT INTO t{} (id, counter, filler) VALUES (?1, 0, ?2)", table + 1);
+            let sql =
+                format!("INSERT INTO t{} (id, counter, filler) VALUES (?1, 0, ?2)", table + 1);
             let mut insert = transaction.prepare_cached(&sql)?;
             let mut filler = Vec::new();
             for row in rows {
@@ -287,7 +292,7 @@ impl Driver for Sqlite {
             ffi::sqlite3_busy_handler(client.connection.handle(), Some(on_busy), busy.cast())
         };
         for table in 1..=tables {
-            let sql = |text: &str| format!("{text}").replace("TABLE", &format!("t{table}"));
+            let sql = |text: &str| text.replace("TABLE", &format!("t{table}"));
             client.prepare(&sql("SELECT counter, filler FROM TABLE WHERE id = ?1"))?;
             client.prepare(&sql("UPDATE TABLE SET counter = counter + 1 WHERE id = ?1"))?;
             client.prepare(&sql("UPDATE TABLE SET counter = ?2 WHERE id = ?1"))?;

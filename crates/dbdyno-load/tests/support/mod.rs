@@ -3,9 +3,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use dbdyno_load::driver::null::Null;
-use dbdyno_load::driver::{
-    Client, Driver, DriverError, FillRow, OpenOptions, Receipt, Row,
-};
+use dbdyno_load::driver::{Client, Driver, DriverError, FillRow, OpenOptions, Receipt, Row};
 use dbdyno_load::outcome::Outcome;
 use dbdyno_workload::{Action, Request, RequestStream, RowId};
 use std::ops::RangeInclusive;

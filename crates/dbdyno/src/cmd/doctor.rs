@@ -86,7 +86,9 @@ pub fn host_json(facts: &HostFacts) -> Value {
 
 /// Named facts as a JSON object; what reads as a number becomes one.
 pub fn facts_json(rows: Vec<(&'static str, String)>) -> Value {
-    let value = |text: String| serde_json::from_str(&text).ok().filter(Value::is_number).unwrap_or(Value::String(text));
+    let value = |text: String| {
+        serde_json::from_str(&text).ok().filter(Value::is_number).unwrap_or(Value::String(text))
+    };
     Value::Object(rows.into_iter().map(|(name, text)| (name.to_owned(), value(text))).collect())
 }
 

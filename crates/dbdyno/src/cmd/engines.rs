@@ -28,7 +28,13 @@ fn as_text(engines: &[EngineFile]) -> String {
     let row = |engine: &EngineFile| {
         let names: Vec<&str> = supported(engine).map(Durability::name).collect();
         let settings: Vec<&str> = settable(engine).collect();
-        vec![engine.name.clone(), engine.driver.clone(), engine.lock_scope.clone(), names.join(" "), settings.join(" ")]
+        vec![
+            engine.name.clone(),
+            engine.driver.clone(),
+            engine.lock_scope.clone(),
+            names.join(" "),
+            settings.join(" "),
+        ]
     };
     let rows: Vec<Vec<String>> = std::iter::once(head).chain(engines.iter().map(row)).collect();
     let mut text = align(&rows, 5);
@@ -38,7 +44,10 @@ fn as_text(engines: &[EngineFile]) -> String {
             match mapping {
                 DurabilityMapping::Supported(promise) => {
                     text += &format!("  {}: {}\n", durability.name(), promise.about);
-                    text += &format!("    when the process dies: {} When the host dies: {}\n", promise.process_death, promise.host_death);
+                    text += &format!(
+                        "    when the process dies: {} When the host dies: {}\n",
+                        promise.process_death, promise.host_death
+                    );
                 }
                 DurabilityMapping::Unsupported(reason) => {
                     text += &format!("  {}: unsupported: {reason}\n", durability.name());
@@ -47,7 +56,10 @@ fn as_text(engines: &[EngineFile]) -> String {
         }
         for name in settable(engine) {
             let setting = &engine.settings[name];
-            text += &format!("  --set engine_setting.{}.{name}=... (now {}): {}\n", engine.name, setting.default, setting.about);
+            text += &format!(
+                "  --set engine_setting.{}.{name}=... (now {}): {}\n",
+                engine.name, setting.default, setting.about
+            );
         }
     }
     text
@@ -75,7 +87,9 @@ fn as_json(engine: &EngineFile) -> Value {
                     "supported": true, "about": promise.about,
                     "process_death": promise.process_death, "host_death": promise.host_death,
                 }),
-                DurabilityMapping::Unsupported(reason) => json!({ "supported": false, "reason": reason }),
+                DurabilityMapping::Unsupported(reason) => {
+                    json!({ "supported": false, "reason": reason })
+                }
             };
             (durability.name().to_owned(), value)
         })
@@ -85,7 +99,10 @@ fn as_json(engine: &EngineFile) -> Value {
         .settings
         .iter()
         .map(|(name, setting)| {
-            (name.clone(), json!({ "default": setting.default.to_string(), "about": setting.about }))
+            (
+                name.clone(),
+                json!({ "default": setting.default.to_string(), "about": setting.about }),
+            )
         })
         .collect::<serde_json::Map<_, _>>()
         .into();

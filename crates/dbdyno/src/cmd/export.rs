@@ -4,8 +4,8 @@ use crate::cli::{ExportArgs, ExportFormat};
 use crate::failure::Failure;
 use crate::{exit_code, stored};
 use dbdyno_record::LongFormat;
-use serde::ser::SerializeSeq;
 use serde::Serializer;
+use serde::ser::SerializeSeq;
 use std::io::{self, BufWriter, Write};
 
 /// Runs the command.

@@ -33,20 +33,42 @@ fn as_text(plan: &Plan) -> String {
         }
     }
     for factor in &plan.factors {
-        let values: Vec<String> = factor.values.iter().map(|value| value.0.clone().to_string()).collect();
+        let values: Vec<String> =
+            factor.values.iter().map(|value| value.0.clone().to_string()).collect();
         rows.push(pair("vary", format!("{} = {}", factor.key, values.join(", "))));
     }
     for dataset in &plan.datasets {
         let aged = dataset.aging_updates;
-        rows.push(pair("dataset", format!("{}: {} rows, {}, aged by {aged} updates", dataset.engine, dataset.rows, bytes(dataset.bytes as f64))));
+        rows.push(pair(
+            "dataset",
+            format!(
+                "{}: {} rows, {}, aged by {aged} updates",
+                dataset.engine,
+                dataset.rows,
+                bytes(dataset.bytes as f64)
+            ),
+        ));
     }
     let running = plan.trials_to_run().count();
-    rows.push(pair("trials", format!("{running} in {} blocks, each cell {} times", plan.blocks.len(), plan.repeats)));
+    rows.push(pair(
+        "trials",
+        format!("{running} in {} blocks, each cell {} times", plan.blocks.len(), plan.repeats),
+    ));
     out += &align(&rows, 2);
     out += &left_out(plan);
-    out += &format!("expected: {}, {} of disk, {} to download\n", duration(plan.expected.seconds), bytes(plan.expected.disk_bytes as f64), bytes(plan.expected.download_bytes as f64));
+    out += &format!(
+        "expected: {}, {} of disk, {} to download\n",
+        duration(plan.expected.seconds),
+        bytes(plan.expected.disk_bytes as f64),
+        bytes(plan.expected.download_bytes as f64)
+    );
     for part in &plan.expected.parts {
-        out += &format!("  {:<20} {:>12}  {}\n", part.what, duration(part.seconds), bytes(part.disk_bytes as f64));
+        out += &format!(
+            "  {:<20} {:>12}  {}\n",
+            part.what,
+            duration(part.seconds),
+            bytes(part.disk_bytes as f64)
+        );
     }
     out
 }
@@ -65,5 +87,8 @@ fn left_out(plan: &Plan) -> String {
             Fate::Unsupported(reason) => *reasons.entry(("unsupported", reason)).or_default() += 1,
         }
     }
-    reasons.iter().map(|((end, reason), count)| format!("{end}: {reason} ({count} cells)\n")).collect()
+    reasons
+        .iter()
+        .map(|((end, reason), count)| format!("{end}: {reason} ({count} cells)\n"))
+        .collect()
 }

@@ -88,7 +88,11 @@ enum Resumed {
 
 fn resume(args: &RunArgs, name: &str) -> Result<Resumed, Failure> {
     let question = &args.question;
-    if !question.engine.is_empty() || question.scale.is_some() || question.quick || !question.set.is_empty() {
+    if !question.engine.is_empty()
+        || question.scale.is_some()
+        || question.quick
+        || !question.set.is_empty()
+    {
         let message = "--resume goes on with the run's own plan: leave out --engine, --scale, --quick and --set";
         return Err(Failure::new(exit_code::WRONG_INPUT, message));
     }
@@ -96,7 +100,10 @@ fn resume(args: &RunArgs, name: &str) -> Result<Resumed, Failure> {
     let run = Run::open(&path)?;
     let plan = stored::plan_of(&run)?;
     if let Some(asked) = question.experiment.as_ref().filter(|asked| **asked != plan.experiment) {
-        let message = format!("run {} is of experiment {}, not {asked}: leave out the experiment", run.header.run, plan.experiment);
+        let message = format!(
+            "run {} is of experiment {}, not {asked}: leave out the experiment",
+            run.header.run, plan.experiment
+        );
         return Err(Failure::new(exit_code::WRONG_INPUT, message));
     }
     if run.is_sealed() {

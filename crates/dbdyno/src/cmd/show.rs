@@ -1,12 +1,12 @@
 //! `dbdyno show`: the tables of one run, or of several side by side. Ratios with n and spread, no verdict.
 
 use crate::cli::ShowArgs;
+use crate::exit_code;
 use crate::failure::Failure;
 use crate::stored::{self, Stored};
 use crate::view::cells::{Cell, cells_of};
 use crate::view::pivot::{Content, two_views};
 use crate::view::text::number;
-use crate::exit_code;
 use dbdyno_record::{VerifyDepth, metric};
 use dbdyno_stats::Summary;
 use serde_json::{Value, json};
@@ -79,9 +79,8 @@ fn known_metric(name: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let names = metric::METRICS.iter().filter(|metric| !metric.is_text).map(|metric| metric.name);
-    let near = dbdyno_plan::nearest(name, names).map_or(String::new(), |near| {
-        format!("; did you mean \"{near}\"?")
-    });
+    let near = dbdyno_plan::nearest(name, names)
+        .map_or(String::new(), |near| format!("; did you mean \"{near}\"?"));
     Err(Failure::new(exit_code::WRONG_INPUT, format!("--metric: unknown metric \"{name}\"{near}")))
 }
 
@@ -111,7 +110,9 @@ fn all_cells(stored: &[Stored]) -> Vec<Cell> {
         _ => format!("{}:", char::from(b'A' + (number % 26) as u8)),
     };
     let cells = stored.iter().enumerate();
-    cells.flat_map(|(number, one)| cells_of(&one.run, &one.planned_cells(), &prefix(number))).collect()
+    cells
+        .flat_map(|(number, one)| cells_of(&one.run, &one.planned_cells(), &prefix(number)))
+        .collect()
 }
 
 /// What was asked, where, with what, and what is missing.
@@ -121,10 +122,28 @@ fn head(one: &Stored) -> String {
     let host = host_of(one);
     let fact = |name: &str| host.get(name).cloned().unwrap_or_else(|| "unknown".to_owned());
     let _ = writeln!(out, "{}: {}", plan.experiment, plan.question);
-    let _ = writeln!(out, "run {}, scale {}, workload {} version {}, seed {}", run.header.run, plan.scale, plan.workload.name, plan.workload.version, plan.seed);
-    let _ = writeln!(out, "host: {}, {} cores, kernel {}, {} on {}", fact("cpu_model"), fact("cores_online"), fact("kernel_release"), fact("filesystem"), fact("device_name"));
+    let _ = writeln!(
+        out,
+        "run {}, scale {}, workload {} version {}, seed {}",
+        run.header.run, plan.scale, plan.workload.name, plan.workload.version, plan.seed
+    );
+    let _ = writeln!(
+        out,
+        "host: {}, {} cores, kernel {}, {} on {}",
+        fact("cpu_model"),
+        fact("cores_online"),
+        fact("kernel_release"),
+        fact("filesystem"),
+        fact("device_name")
+    );
     for engine in &plan.engines {
-        let versions: BTreeSet<&str> = run.trials.iter().filter(|trial| trial.engine == engine.label).map(|trial| trial.engine_version.as_str()).filter(|version| !version.is_empty()).collect();
+        let versions: BTreeSet<&str> = run
+            .trials
+            .iter()
+            .filter(|trial| trial.engine == engine.label)
+            .map(|trial| trial.engine_version.as_str())
+            .filter(|version| !version.is_empty())
+            .collect();
         let versions: Vec<&str> = versions.into_iter().collect();
         let scope = match engine.lock_scope.as_str() {
             "row" => String::new(),
@@ -132,14 +151,30 @@ fn head(one: &Stored) -> String {
         };
         let _ = writeln!(out, "engine {}: {}{scope}", engine.label, versions.join(", "));
     }
-    let values: Vec<f64> = run.trials.iter().filter_map(|trial| crate::view::cells::value_of(trial, "null_driver_ns")).collect();
+    let values: Vec<f64> = run
+        .trials
+        .iter()
+        .filter_map(|trial| crate::view::cells::value_of(trial, "null_driver_ns"))
+        .collect();
     if let Some(instrument) = Summary::of(&values) {
-        let _ = writeln!(out, "instrument: {} ns per request on the null driver", number(instrument.median));
+        let _ = writeln!(
+            out,
+            "instrument: {} ns per request on the null driver",
+            number(instrument.median)
+        );
     }
-    let blocks: BTreeSet<(&str, u32)> = run.trials.iter().filter(|trial| trial.restart > 0).map(|trial| (trial.engine.as_str(), trial.block)).collect();
+    let blocks: BTreeSet<(&str, u32)> = run
+        .trials
+        .iter()
+        .filter(|trial| trial.restart > 0)
+        .map(|trial| (trial.engine.as_str(), trial.block))
+        .collect();
     let engines: BTreeSet<&str> = blocks.iter().map(|(engine, _)| *engine).collect();
     let n = blocks.len() / engines.len().max(1);
-    let _ = writeln!(out, "numbers are medians of n = {n} blocks, ± half the range over blocks; X: not run");
+    let _ = writeln!(
+        out,
+        "numbers are medians of n = {n} blocks, ± half the range over blocks; X: not run"
+    );
     for gap in one.gaps() {
         let _ = writeln!(out, "gap: {gap}");
     }
@@ -164,13 +199,30 @@ fn differences(stored: &[Stored]) -> String {
         let name = char::from(b'A' + (number % 26) as u8);
         let (a, b) = (&first.plan, &one.plan);
         if a.workload != b.workload {
-            let _ = writeln!(out, "A and {name} have different workloads: {} version {} and {} version {}", a.workload.name, a.workload.version, b.workload.name, b.workload.version);
+            let _ = writeln!(
+                out,
+                "A and {name} have different workloads: {} version {} and {} version {}",
+                a.workload.name, a.workload.version, b.workload.name, b.workload.version
+            );
         }
         let (host_a, host_b) = (host_of(first), host_of(one));
-        for fact in ["cpu_model", "cores_online", "memory_bytes", "kernel_release", "filesystem", "device_name"] {
+        for fact in [
+            "cpu_model",
+            "cores_online",
+            "memory_bytes",
+            "kernel_release",
+            "filesystem",
+            "device_name",
+        ] {
             if host_a.get(fact) != host_b.get(fact) {
-                let of = |host: &BTreeMap<String, String>| host.get(fact).cloned().unwrap_or_default();
-                let _ = writeln!(out, "A and {name} ran on different hosts: {fact} {} and {}", of(&host_a), of(&host_b));
+                let of =
+                    |host: &BTreeMap<String, String>| host.get(fact).cloned().unwrap_or_default();
+                let _ = writeln!(
+                    out,
+                    "A and {name} ran on different hosts: {fact} {} and {}",
+                    of(&host_a),
+                    of(&host_b)
+                );
             }
         }
     }
@@ -180,15 +232,17 @@ fn differences(stored: &[Stored]) -> String {
 fn as_json(stored: &[Stored], cells: &[Cell], metrics: &[String]) -> Value {
     let runs: Vec<Value> = stored
         .iter()
-        .map(|one| json!({
-            "run": one.run.header.run,
-            "experiment": one.plan.experiment,
-            "scale": one.plan.scale,
-            "workload": one.plan.workload.name,
-            "workload_version": one.plan.workload.version,
-            "sealed": one.run.is_sealed(),
-            "gaps": one.gaps(),
-        }))
+        .map(|one| {
+            json!({
+                "run": one.run.header.run,
+                "experiment": one.plan.experiment,
+                "scale": one.plan.scale,
+                "workload": one.plan.workload.name,
+                "workload_version": one.plan.workload.version,
+                "sealed": one.run.is_sealed(),
+                "gaps": one.gaps(),
+            })
+        })
         .collect();
     let cells: Vec<Value> = cells.iter().map(|cell| cell_json(cell, metrics)).collect();
     json!({ "runs": runs, "cells": cells })
@@ -217,10 +271,12 @@ fn cell_json(cell: &Cell, metrics: &[String]) -> Value {
     let ends: Vec<Value> = cell
         .trials
         .iter()
-        .map(|trial| json!({
-            "trial": trial.trial, "block": trial.block, "restart": trial.restart,
-            "trial_end": trial.end.name(), "trial_end_reason": trial.end.reason(),
-        }))
+        .map(|trial| {
+            json!({
+                "trial": trial.trial, "block": trial.block, "restart": trial.restart,
+                "trial_end": trial.end.name(), "trial_end_reason": trial.end.reason(),
+            })
+        })
         .collect();
     json!({ "engine": cell.engine, "factors": factors, "metrics": numbers, "trials": ends })
 }

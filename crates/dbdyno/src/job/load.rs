@@ -58,8 +58,7 @@ fn complete<D: Driver>(order: &Order, load: &LoadOrder) -> Result<bool, Failure>
     if read_marker(&load.template.join(LOADING)).as_ref() != Some(&marker) {
         remove_if_there(&load.template.join(COMPLETE))?;
         if options.directory.exists() {
-            fs::remove_dir_all(&options.directory)
-                .map_err(cannot("remove", &options.directory))?;
+            fs::remove_dir_all(&options.directory).map_err(cannot("remove", &options.directory))?;
         }
     }
     write_marker(&load.template.join(LOADING), &marker)?;

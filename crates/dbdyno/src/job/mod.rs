@@ -115,14 +115,14 @@ impl Order {
     /// The workload, made from its settings.
     pub fn hot_row(&self) -> Result<HotRow, Failure> {
         let settings = self.workload.iter().map(|(name, value)| (name.clone(), value.0.clone()));
-        HotRow::from_settings(&settings.collect()).map_err(|error| Failure::other(error.to_string()))
+        HotRow::from_settings(&settings.collect())
+            .map_err(|error| Failure::other(error.to_string()))
     }
 
     /// The dataset below the workload.
     pub fn dataset(&self) -> Result<Dataset, Failure> {
         Ok(self.hot_row()?.dataset(Seed(self.dataset_seed)))
     }
-
 
     /// How to open the engine for so many clients.
     pub fn open_options(&self, clients: u32) -> OpenOptions {
@@ -132,7 +132,12 @@ impl Order {
         };
         OpenOptions {
             directory: self.engine.data_directory.clone(),
-            settings: self.engine.settings.iter().map(|(name, value)| (name.clone(), text(value))).collect(),
+            settings: self
+                .engine
+                .settings
+                .iter()
+                .map(|(name, value)| (name.clone(), text(value)))
+                .collect(),
             clients,
         }
     }
@@ -163,9 +168,8 @@ pub fn main() -> Result<(), Failure> {
         Work::Trial(trial) => trial::measure(&order, trial, &mut engine_version)
             .map(|record| Report::Trial(Box::new(record))),
     };
-    tell(&done.unwrap_or_else(|failure| Report::Failed {
-        engine_version,
-        reason: failure.message,
-    }));
+    tell(
+        &done.unwrap_or_else(|failure| Report::Failed { engine_version, reason: failure.message }),
+    );
     Ok(())
 }

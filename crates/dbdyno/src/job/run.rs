@@ -43,9 +43,8 @@ pub fn run(
     // A child that is gone already shows in its exit status; that its pipe is closed is no news.
     let _ = child.stdin.take().map(|mut stdin| stdin.write_all(&text));
     let (last, ended) = follow(&mut child, limit, progress);
-    let status = child
-        .wait()
-        .map_err(|error| Failure::other(format!("cannot wait for a job: {error}")))?;
+    let status =
+        child.wait().map_err(|error| Failure::other(format!("cannot wait for a job: {error}")))?;
     Ok(match (last, ended) {
         (Some(report), Ended::ByItself(_)) => JobEnd::Reported(report),
         (None, Ended::ByItself(words)) => JobEnd::Died(format!("{}{words}", describe(status))),

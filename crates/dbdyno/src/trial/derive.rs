@@ -137,7 +137,8 @@ fn put_costs(derived: &mut Derived, raw: &Raw<'_>) -> Result<(), Failure> {
     let per_op = |value: f64| value / raw.completed as f64;
     let us_per_op = |ns: f64| per_op(ns / 1e3);
     derived.syncs = end.syncs - start.syncs;
-    derived.put("rss_mb", own.rss_bytes.map_or(f64::NAN, |bytes| bytes as f64 / f64::from(1 << 20)));
+    derived
+        .put("rss_mb", own.rss_bytes.map_or(f64::NAN, |bytes| bytes as f64 / f64::from(1 << 20)));
     if raw.completed > 0 {
         let cpu_ns = own.cpu_ns as f64;
         let workers_ns = (end.workers_cpu_ns - start.workers_cpu_ns) as f64;

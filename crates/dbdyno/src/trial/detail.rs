@@ -10,8 +10,11 @@ use std::time::{Duration, SystemTime};
 /// The only role there is so far: all clients of a trial do the same.
 pub const ROLE: &str = "client";
 
-/// What of an interval is kept as an interval log each: name and histogram.
-const LOGS: [(&str, fn(&ClassInterval) -> &Histogram<u64>); 3] = [
+/// Picks one kind of times of a class.
+type TimesOf = fn(&ClassInterval) -> &Histogram<u64>;
+
+/// What of an interval is kept as an interval log each.
+const LOGS: [(&str, TimesOf); 3] = [
     ("response_time", |class| &class.response_time_ns),
     ("service_time", |class| &class.service_time_ns),
     ("send_lateness", |class| &class.send_lateness_ns),
@@ -77,7 +80,12 @@ impl IntervalFiles {
                 let histogram = histogram_of(class);
                 if !histogram.is_empty() {
                     let histogram = histogram.clone();
-                    log.push(&dbdyno_record::Interval { tag: tag.clone(), start, length, histogram })?;
+                    log.push(&dbdyno_record::Interval {
+                        tag: tag.clone(),
+                        start,
+                        length,
+                        histogram,
+                    })?;
                 }
             }
             let row = series_row(phase_name, (start, length), name, class);
@@ -103,7 +111,8 @@ fn series_row<'a>(
     name: &'a str,
     class: &ClassInterval,
 ) -> SeriesRow<'a> {
-    let us = |histogram: &Histogram<u64>, quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
+    let us =
+        |histogram: &Histogram<u64>, quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
     SeriesRow {
         phase,
         start_s: start.as_secs_f64(),

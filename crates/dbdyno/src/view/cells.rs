@@ -93,7 +93,9 @@ pub struct PlannedCell {
 pub fn cells_of(run: &Run, planned: &[PlannedCell], prefix: &str) -> Vec<Cell> {
     let mut cells: Vec<Cell> = Vec::new();
     let mut index: BTreeMap<(String, Factors), usize> = BTreeMap::new();
-    let mut cell_of = |cells: &mut Vec<Cell>, engine: &str, factors: &BTreeMap<String, FactorValue>| {
+    let mut cell_of = |cells: &mut Vec<Cell>,
+                       engine: &str,
+                       factors: &BTreeMap<String, FactorValue>| {
         let engine = format!("{prefix}{engine}");
         let factors: Factors =
             factors.iter().map(|(name, value)| (name.clone(), Ordered(value.clone()))).collect();

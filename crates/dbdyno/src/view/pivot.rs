@@ -79,9 +79,10 @@ impl<'a> Grid<'a> {
         content: Content<'_>,
         notes: &mut Notes,
     ) -> Vec<String> {
-        let factors = self.row_factors.iter().map(|name| {
-            row.get(name).map_or(String::new(), |Ordered(value)| value.to_string())
-        });
+        let factors = self
+            .row_factors
+            .iter()
+            .map(|name| row.get(name).map_or(String::new(), |Ordered(value)| value.to_string()));
         let base = match content {
             Content::RatioTo(_, base) => Some(base),
             Content::Metric(_) => None,
@@ -124,7 +125,8 @@ impl Notes {
 
     fn print(&self, out: &mut String) {
         for (at, (warning, count)) in self.warnings.iter().enumerate() {
-            let times = if *count > 1 { format!(" (and {} more)", count - 1) } else { String::new() };
+            let times =
+                if *count > 1 { format!(" (and {} more)", count - 1) } else { String::new() };
             let (name, sentence, advice) = (warning.name(), warning.sentence(), warning.advice());
             let _ = writeln!(out, "  {} {name}: {sentence}{times} {advice}", letter(at));
         }
@@ -159,10 +161,12 @@ fn cell_text(
     let Some(summary) = cell.summary(metric) else { return word_for(cell) };
     match (content, base.flatten().and_then(|base| base.summary(metric))) {
         (Content::RatioTo(..), None) => "-".to_owned(),
-        (Content::RatioTo(..), Some(base)) => Ratio::of(summary, base).map_or("-".to_owned(), |r| {
-            let (min, max) = (number(r.min), number(r.max));
-            format!("{} [{min}..{max}] n={}/{}", number(r.ratio), r.n.0, r.n.1)
-        }),
+        (Content::RatioTo(..), Some(base)) => {
+            Ratio::of(summary, base).map_or("-".to_owned(), |r| {
+                let (min, max) = (number(r.min), number(r.max));
+                format!("{} [{min}..{max}] n={}/{}", number(r.ratio), r.n.0, r.n.1)
+            })
+        }
         (Content::Metric(_), _) => {
             let spread = summary.half_range_share();
             let spread = spread.map_or(String::new(), |s| format!(" ±{:.0}%", s * 100.0));
@@ -213,7 +217,9 @@ pub fn two_views(cells: &[Cell], content: Content<'_>, title: &str) -> String {
         let mut seen = Notes { warnings: notes.warnings.clone(), ..Notes::default() };
         for row in &grid.rows {
             let mut rows = vec![grid.head()];
-            rows.extend(grid.engines.iter().map(|engine| grid.line(engine, row, content, &mut seen)));
+            rows.extend(
+                grid.engines.iter().map(|engine| grid.line(engine, row, content, &mut seen)),
+            );
             let _ = writeln!(out, "{}", align(&rows, left));
         }
     }

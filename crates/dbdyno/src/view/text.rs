@@ -4,7 +4,11 @@
 pub fn align(rows: &[Vec<String>], left: usize) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width_of = |column: usize| {
-        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+        rows.iter()
+            .filter_map(|row| row.get(column))
+            .map(|cell| cell.chars().count())
+            .max()
+            .unwrap_or(0)
     };
     let widths: Vec<usize> = (0..columns).map(width_of).collect();
     let mut text = String::new();
@@ -15,7 +19,8 @@ pub fn align(rows: &[Vec<String>], left: usize) -> String {
                 line.push_str("  ");
             }
             let padding = " ".repeat(width - cell.chars().count());
-            let (before, after) = if column < left { ("", padding.as_str()) } else { (padding.as_str(), "") };
+            let (before, after) =
+                if column < left { ("", padding.as_str()) } else { (padding.as_str(), "") };
             line.push_str(before);
             line.push_str(cell);
             line.push_str(after);
@@ -64,7 +69,10 @@ mod tests {
     fn words() {
         let numbers = [0.0, 24932.4, 99.94, 1.234, 0.0123, 0.000_012].map(number);
         assert_eq!(numbers, ["0", "24932", "99.9", "1.23", "0.012", "1.2e-5"]);
-        assert_eq!([0.4, 45.0, 370.0, 12_000.0].map(duration), ["0 s", "45 s", "6 min 10 s", "3 h 20 min"]);
+        assert_eq!(
+            [0.4, 45.0, 370.0, 12_000.0].map(duration),
+            ["0 s", "45 s", "6 min 10 s", "3 h 20 min"]
+        );
         assert_eq!([0.0, 512.0, 1536.0, 3e9].map(bytes), ["0 B", "512 B", "1.50 KiB", "2.79 GiB"]);
     }
 

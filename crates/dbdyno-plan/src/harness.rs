@@ -1,0 +1,141 @@
+//! The parameters that every experiment has beside those of its workload: how the load is offered and for how long.
+//!
+//! [`PARAMETERS`] declares them; [`Load`] is their resolved form for one trial. `seed` and `device_profile` belong
+//! to the whole plan and cannot be varied.
+
+use dbdyno_workload::{Kind, Parameter, Setting, Settings};
+use serde::{Deserialize, Serialize};
+
+use crate::engine_file::Durability;
+use crate::value::{Wanted, rate_steps};
+
+/// Largest seed: JSON readers that hold numbers as doubles still read it exactly.
+pub const SEED_MAX: u64 = (1 << 53) - 1;
+
+/// When requests are due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arrival {
+    /// When the client's previous request is done; there is no schedule.
+    Closed,
+    /// At equal distances.
+    Uniform,
+    /// At exponentially distributed distances.
+    Poisson,
+    /// All of a second's requests at its start.
+    #[serde(rename = "burst-1s")]
+    Burst1s,
+}
+
+const ARRIVALS: &[&str] = &["closed", "uniform", "poisson", "burst-1s"];
+
+fn check_rate(text: &str) -> Result<(), String> {
+    Wanted::Rate.read(&crate::value::Raw::Word(text.to_string())).map(|_| ())
+}
+
+/// Every parameter of the harness, for checks and for help texts.
+#[rustfmt::skip]
+pub const PARAMETERS: &[Parameter] = &[
+    Parameter { name: "dop", kind: Kind::Integer { min: 1, max: 65_536 }, default: "1",
+        about: "Concurrent clients." },
+    Parameter { name: "arrival", kind: Kind::Choice(ARRIVALS), default: "closed",
+        about: "When requests are due: closed (one after another), uniform, poisson or burst-1s." },
+    Parameter { name: RATE, kind: Kind::Syntax(check_rate), default: "none",
+        about: "Requests per second of all clients; a list splits the measured interval into equal steps." },
+    Parameter { name: "durability", kind: Kind::Choice(Durability::NAMES), default: "commit-written",
+        about: "How long an acknowledged commit must last: none, delayed, commit-written or commit-sync." },
+    Parameter { name: "warmup_s", kind: Kind::Number { min: 0.0, max: 1e6 }, default: "0.5",
+        about: "Seconds of load before the measured interval." },
+    Parameter { name: "measured_s", kind: Kind::Number { min: 0.01, max: 1e6 }, default: "2.0",
+        about: "Seconds of the measured interval." },
+    Parameter { name: "seed", kind: Kind::Integer { min: 0, max: SEED_MAX }, default: "1",
+        about: "Seed of the dataset, the request streams and the order of trials." },
+    Parameter { name: "device_profile", kind: Kind::Flag, default: "true",
+        about: "Whether the storage device is measured before and after the run." },
+];
+
+pub(crate) const RATE: &str = "rate";
+/// Parameters with one value for the whole plan.
+pub(crate) const OF_WHOLE_PLAN: &[&str] = &["seed", "device_profile"];
+
+/// What a parameter of the harness or of a workload takes.
+pub(crate) fn wanted(parameter: &Parameter) -> Wanted<'static> {
+    if parameter.name == RATE { Wanted::Rate } else { Wanted::by_kind(&parameter.kind) }
+}
+
+/// The load of one trial, resolved.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Load {
+    /// Concurrent clients.
+    pub dop: u32,
+    /// When requests are due.
+    pub arrival: Arrival,
+    /// Requests per second of all clients in equal parts of the measured interval; empty for a closed loop.
+    pub rate_steps_per_s: Vec<f64>,
+    /// How long an acknowledged commit must last.
+    pub durability: Durability,
+    /// Seconds of load before the measured interval.
+    pub warmup_s: f64,
+    /// Seconds of the measured interval.
+    pub measured_s: f64,
+}
+
+/// A key whose value does not fit the others, and why.
+pub(crate) struct Misfit {
+    pub(crate) key: &'static str,
+    pub(crate) message: &'static str,
+}
+
+impl Load {
+    /// The load from settings in which every parameter of the harness has a checked value.
+    pub(crate) fn from_settings(settings: &Settings) -> Result<Load, Misfit> {
+        let integer = |key: &str| match settings[key] {
+            Setting::Integer(value) => value,
+            _ => unreachable!("{key} was read as a whole number"),
+        };
+        let number = |key: &str| match settings[key] {
+            Setting::Number(value) => value,
+            _ => unreachable!("{key} was read as a number"),
+        };
+        let text = |key: &str| match &settings[key] {
+            Setting::Text(value) => value.as_str(),
+            _ => unreachable!("{key} was read as text"),
+        };
+        let rate_steps_per_s = match &settings[RATE] {
+            Setting::Number(rate) => vec![*rate],
+            Setting::Text(steps) => rate_steps(steps).unwrap_or_default(),
+            _ => unreachable!("rate was read as a number or steps"),
+        };
+        let arrival = match text("arrival") {
+            "closed" => Arrival::Closed,
+            "uniform" => Arrival::Uniform,
+            "poisson" => Arrival::Poisson,
+            _ => Arrival::Burst1s,
+        };
+        match (arrival, rate_steps_per_s.is_empty()) {
+            (Arrival::Closed, false) => {
+                return Err(Misfit {
+                    key: RATE,
+                    message: "means nothing when arrival is closed; leave it out or set arrival to \
+                              uniform, poisson or burst-1s",
+                });
+            }
+            (Arrival::Uniform | Arrival::Poisson | Arrival::Burst1s, true) => {
+                return Err(Misfit {
+                    key: "arrival",
+                    message: "needs a rate above 0 unless it is closed; set rate",
+                });
+            }
+            _ => {}
+        }
+        Ok(Load {
+            dop: u32::try_from(integer("dop")).expect("dop was read within its bounds"),
+            arrival,
+            rate_steps_per_s,
+            durability: Durability::by_name(text("durability"))
+                .expect("durability was read as one of the names"),
+            warmup_s: number("warmup_s"),
+            measured_s: number("measured_s"),
+        })
+    }
+}

@@ -1,0 +1,42 @@
+//! From an experiment as written to a plan: every default filled in, every trial listed, nothing left to decide.
+//!
+//! Pure: texts and arguments in, a [`Plan`] or an [`InputError`] out; no file, clock or environment is touched.
+//! The way through: `request` (what was asked) and `experiment` and `engine_file` (as written, read strictly by
+//! `toml_reader`) -> `resolve` (factors and settings) -> `matching` (what cannot run) -> `order` -> `plan`; `planning` puts them together.
+
+mod catalogue;
+mod engine_file;
+mod estimate;
+mod experiment;
+mod harness;
+mod input_error;
+mod matching;
+mod nearest;
+mod order;
+mod plan;
+mod planning;
+mod request;
+mod resolve;
+mod shipped;
+mod toml_reader;
+mod value;
+
+pub use catalogue::{Catalogue, DatasetFacts, WorkloadFacts};
+pub use engine_file::{
+    Configuration, Durability, DurabilityMapping, EngineEstimates, EngineFile, EngineSetting,
+    LogSyncs, Promise, SettingKind, SyncsSeen,
+};
+pub use estimate::{Expected, ExpectedPart, TRIAL_OVERHEAD_S};
+pub use experiment::{ExperimentFile, Order, SCALES, Scale};
+pub use harness::{Arrival, Load, PARAMETERS as HARNESS_PARAMETERS, SEED_MAX};
+pub use input_error::{InputError, Place};
+pub use nearest::{nearest, suggestion};
+pub use plan::{
+    Fate, PLAN_FORMAT, Plan, PlanReadError, PlannedBlock, PlannedDataset, PlannedEngine,
+    PlannedFactor, PlannedPromise, PlannedTrial, PlannedWorkload,
+};
+pub use planning::{TRIALS_MAX, plan, read_engines};
+pub use request::{ExperimentSource, PlanRequest};
+pub use shipped::{ENGINES, EXPERIMENTS, NamedText};
+pub use toml_reader::{Entry, Table};
+pub use value::{Item, Raw, SyntaxCheck, Value, Wanted};
