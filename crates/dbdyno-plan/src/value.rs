@@ -58,7 +58,7 @@ impl fmt::Display for Raw {
 }
 
 /// What a key takes.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub enum Wanted<'a> {
     /// A whole number within bounds, perhaps only powers of two.
     Integer {
