@@ -212,12 +212,14 @@ fn a_plan_is_a_function_of_its_inputs_and_survives_storage() {
     check("", "the plan is damaged: EOF");
 }
 
+fn check_refused(arguments: &[&str], expected: &str) {
+    let error = plan(&catalogue(), &biebermarks(arguments)).unwrap_err().to_string();
+    assert_eq!(error, expected, "{arguments:?}");
+}
+
 #[test]
-fn bad_arguments_are_refused_by_name() {
-    let check = |arguments: &[&str], expected: &str| {
-        let error = plan(&catalogue(), &biebermarks(arguments)).unwrap_err().to_string();
-        assert_eq!(error, expected, "{arguments:?}");
-    };
+fn bad_settings_in_arguments_are_refused_by_name() {
+    let check = check_refused;
     check(&["--set dopp=1"], r#"--set dopp=1: unknown key "dopp"; did you mean "dop"?"#);
     check(
         &["--set tables=1,dop=0"],
@@ -265,6 +267,11 @@ fn bad_arguments_are_refused_by_name() {
         &["--set measured_s=nan"],
         r#"--set measured_s=nan: "measured_s" wants a number from 0.01 to 1000000; found "nan""#,
     );
+}
+
+#[test]
+fn bad_engines_scales_and_sizes_in_arguments_are_refused_by_name() {
+    let check = check_refused;
     check(
         &["--set engine_setting.cache=1"],
         r#"--set engine_setting.cache=1: unknown key "engine_setting.cache"; did you mean "engine_setting.cache_mb"?"#,
@@ -308,23 +315,25 @@ fn bad_arguments_are_refused_by_name() {
     );
 }
 
-#[test]
-fn bad_experiments_are_refused_with_their_line() {
-    let check = |rest: &str, expected: &str| {
-        let text = format!("name = 'x'\nquestion = 'q?'\nworkload = 'hot_row'\n{rest}");
-        let shown = match own(&text) {
-            Ok(plan) => {
-                let steps =
-                    plan.trials.iter().map(|trial| format!("{:?}", trial.load.rate_steps_per_s));
-                let mut steps: Vec<String> = steps.collect();
-                steps.sort();
-                steps.dedup();
-                format!("{} {} trials, rates {}", plan.scale, plan.trials.len(), steps.join(" "))
-            }
-            Err(error) => error.to_string(),
-        };
-        assert_eq!(shown, expected, "{rest}");
+fn check_own(rest: &str, expected: &str) {
+    let text = format!("name = 'x'\nquestion = 'q?'\nworkload = 'hot_row'\n{rest}");
+    let shown = match own(&text) {
+        Ok(plan) => {
+            let steps =
+                plan.trials.iter().map(|trial| format!("{:?}", trial.load.rate_steps_per_s));
+            let mut steps: Vec<String> = steps.collect();
+            steps.sort();
+            steps.dedup();
+            format!("{} {} trials, rates {}", plan.scale, plan.trials.len(), steps.join(" "))
+        }
+        Err(error) => error.to_string(),
     };
+    assert_eq!(shown, expected, "{rest}");
+}
+
+#[test]
+fn own_experiments_plan_with_every_form_of_value() {
+    let check = check_own;
     check("", "as-written 2 trials, rates []");
     check(
         "engines = ['lmdb']\n[hold]\narrival = 'uniform'\nrate = 500",
@@ -343,6 +352,11 @@ fn bad_experiments_are_refused_with_their_line() {
         "as-written 2 trials, rates []",
     );
     check("engines = ['sqlit']", "as-written 1 trials, rates []");
+}
+
+#[test]
+fn bad_experiments_are_refused_with_their_line() {
+    let check = check_own;
     check(
         "engines = ['lmdb',\n'mysql']",
         r#"x.toml:5: unknown engine "mysql"; known: sqlite, lmdb, null, memory"#,
