@@ -191,26 +191,23 @@ mod tests {
 
     const HEAD: &str = "name = 'x'\nquestion = 'q?'\nworkload = 'hot_row'\n";
 
+    fn check(rest: &str, expected: &str) {
+        let keys = |entries: &[Entry]| {
+            entries.iter().map(|entry| entry.key.clone()).collect::<Vec<_>>().join(" ")
+        };
+        let shown = match ExperimentFile::parse("x.toml", &format!("{HEAD}{rest}")) {
+            Ok(file) => {
+                let usual = file.usual_scale().map_or("-", |scale| scale.name.as_str());
+                let (vary, hold) = (keys(&file.vary), keys(&file.hold));
+                format!("{vary} | {hold} | {} | {usual}", file.repeat)
+            }
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(shown, expected, "{rest}");
+    }
+
     #[test]
     fn the_shape_of_an_experiment_is_checked_before_its_parameters() {
-        let check = |rest: &str, expected: &str| {
-            let shown = match ExperimentFile::parse("x.toml", &format!("{HEAD}{rest}")) {
-                Ok(file) => {
-                    let keys = |entries: &[Entry]| {
-                        entries.iter().map(|entry| entry.key.clone()).collect::<Vec<_>>().join(" ")
-                    };
-                    let usual = file.usual_scale().map_or("-", |scale| scale.name.as_str());
-                    format!(
-                        "{} | {} | {} | {usual}",
-                        keys(&file.vary),
-                        keys(&file.hold),
-                        file.repeat
-                    )
-                }
-                Err(error) => error.to_string(),
-            };
-            assert_eq!(shown, expected, "{rest}");
-        };
         check("", " |  | 1 | -");
         check(
             "[vary]\ntables = [1]\ndop = [1, 2]\n[hold]\nrows = 1\n[repeat]\ncount = 3",
