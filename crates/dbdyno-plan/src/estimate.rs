@@ -16,6 +16,15 @@ pub const INSTRUMENT_S: f64 = 1.5;
 /// Disk that the record of one trial takes.
 pub const RECORD_BYTES_PER_TRIAL: f64 = 100e3;
 
+/// Names of the parts that [`crate::Plan::expected_seconds`] is asked for.
+pub const INSTRUMENT: &str = "instrument";
+/// See [`INSTRUMENT`].
+pub const DEVICE_PROFILE: &str = "device profile";
+/// See [`INSTRUMENT`].
+pub const LOADING: &str = "loading and ageing";
+/// See [`INSTRUMENT`].
+pub const COPYING: &str = "copying for blocks";
+
 /// What a plan is expected to cost.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Expected {
@@ -70,14 +79,14 @@ pub(crate) fn expected(work: &Work) -> Expected {
     };
     let profiles = if work.device_profile && trials > 0.0 { 2.0 * DEVICE_PROFILE_S } else { 0.0 };
     let parts = vec![
-        part("instrument", INSTRUMENT_S, 0.0),
-        part("device profile", profiles, 0.0),
+        part(INSTRUMENT, INSTRUMENT_S, 0.0),
+        part(DEVICE_PROFILE, profiles, 0.0),
         part(
-            "loading and ageing",
+            LOADING,
             work.loads.iter().map(|load| load.seconds).sum(),
             work.loads.iter().map(|load| load.disk_bytes).sum(),
         ),
-        part("copying for blocks", copied / BLOCK_COPY_BYTES_PER_S, copy_disk),
+        part(COPYING, copied / BLOCK_COPY_BYTES_PER_S, copy_disk),
         part("warm-up and measuring", work.trial_seconds.iter().sum(), 0.0),
         part("overhead of trials", trials * TRIAL_OVERHEAD_S, trials * RECORD_BYTES_PER_TRIAL),
     ];

@@ -6,7 +6,7 @@
 
 mod catalogue;
 mod engine_file;
-mod estimate;
+pub mod estimate;
 mod experiment;
 mod harness;
 mod input_error;
@@ -26,7 +26,7 @@ pub use engine_file::{
     Configuration, Durability, DurabilityMapping, EngineEstimates, EngineFile, EngineSetting,
     LogSyncs, Promise, SettingKind, SyncsSeen,
 };
-pub use estimate::{Expected, ExpectedPart, TRIAL_OVERHEAD_S};
+pub use estimate::{Expected, ExpectedPart};
 pub use experiment::{ExperimentFile, Order, SCALES, Scale};
 pub use harness::{Arrival, Load, PARAMETERS as HARNESS_PARAMETERS, SEED_MAX};
 pub use input_error::{InputError, Place};

@@ -122,6 +122,8 @@ pub struct PlannedDataset {
     pub bytes: u64,
     /// Updates that age it after loading.
     pub aging_updates: u64,
+    /// Settings of the engine while it loads: those of its trials, less what their durability needs.
+    pub engine_settings: BTreeMap<String, Value>,
 }
 
 /// One start of one engine on a fresh copy of a dataset.
@@ -220,6 +222,17 @@ impl Plan {
             return Err(PlanReadError::Newer { found: format });
         }
         Ok(serde_json::from_str(text)?)
+    }
+
+    /// The dataset of that id.
+    pub fn dataset(&self, id: &str) -> Option<&PlannedDataset> {
+        self.datasets.iter().find(|dataset| dataset.id == id)
+    }
+
+    /// Seconds that a part of the run is expected to take; 0 for a part that the plan does not have.
+    pub fn expected_seconds(&self, part: &str) -> f64 {
+        let part = self.expected.parts.iter().find(|known| known.what == part);
+        part.map_or(0.0, |part| part.seconds)
     }
 
     /// The engine of that label.

@@ -168,6 +168,8 @@ struct Cell {
     key: String,
     combination: Combination,
     engine_settings: Settings,
+    /// The same without what durability needs.
+    load_settings: Settings,
     dataset: DatasetFacts,
     dataset_id: String,
     fate: Fate,
@@ -207,27 +209,35 @@ fn cell(
     let not_run = (workload.not_run)(settings, load.dop).map(Fate::NotRun);
     let unsupported = || unsupported(&needs, choice.file).map(Fate::Unsupported);
     let fate = not_run.or_else(unsupported).unwrap_or(Fate::Run);
-    let engine_settings = engine_settings(choice, &combination);
+    let promise = match &choice.file.durability[&load.durability] {
+        DurabilityMapping::Supported(promise) => promise.settings.clone(),
+        DurabilityMapping::Unsupported(_) => Settings::new(),
+    };
+    let engine_settings = engine_settings(choice, &combination, promise);
+    // A dataset is loaded the same way whatever the durability of its trials.
+    let load_settings = self::engine_settings(choice, &combination, Settings::new());
     let dataset = (workload.dataset)(settings, seed);
-    let mut dataset_id = format!("{} {}", choice.file.name, dataset.fingerprint);
+    let mut dataset_id = format!("{}-{}", choice.file.name, dataset.fingerprint);
     for (name, setting) in &choice.file.settings {
         if setting.shapes_dataset {
             let value = Value(engine_settings[name].clone());
-            dataset_id.push_str(&format!(" {name}={value}"));
+            dataset_id.push_str(&format!("-{name}={value}"));
         }
     }
-    Cell { engine, key, combination, engine_settings, dataset, dataset_id, fate }
+    Cell { engine, key, combination, engine_settings, load_settings, dataset, dataset_id, fate }
 }
 
 /// Defaults, then the configuration, then what durability needs, then what the experiment says, for this engine last.
-fn engine_settings(choice: &ChosenEngine<'_>, combination: &Combination) -> Settings {
+fn engine_settings(
+    choice: &ChosenEngine<'_>,
+    combination: &Combination,
+    durability: Settings,
+) -> Settings {
     let file = choice.file;
     let mut settings: Settings =
         file.settings.iter().map(|(name, known)| (name.clone(), known.default.clone())).collect();
     settings.extend(file.configurations[&choice.configuration].settings.clone());
-    if let DurabilityMapping::Supported(promise) = &file.durability[&combination.load.durability] {
-        settings.extend(promise.settings.clone());
-    }
+    settings.extend(durability);
     let scope = format!("{}.", file.name);
     let shared = combination.engine.iter().filter(|(path, _)| !path.contains('.'));
     let own = combination
@@ -391,6 +401,7 @@ fn list_work(
             rows: facts.rows,
             bytes: facts.bytes,
             aging_updates: facts.aging_updates,
+            engine_settings: values(&cell.load_settings),
         });
     }
     work.block_bytes = blocks.iter().map(|block| disk_bytes[block.dataset.as_str()]).collect();

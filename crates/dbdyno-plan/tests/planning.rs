@@ -171,7 +171,7 @@ fn a_trial_has_every_value_resolved() {
             measured_s: 120.0,
         }
     );
-    assert_eq!(sqlite.dataset, "sqlite rows=3200000000 age=8 seed=1 page_size=4096");
+    assert_eq!(sqlite.dataset, "sqlite-rows=3200000000 age=8 seed=1-page_size=4096");
     assert_eq!(plan.promise(&sqlite).unwrap().log_syncs, LogSyncs::CheckpointsOnly);
     assert_eq!(plan.engine("lmdb").unwrap().lock_scope, "database");
 }

@@ -14,7 +14,7 @@ use crate::workspace::Workspace;
 use dbdyno_host::device_profile::{Budget, DeviceProfile};
 use dbdyno_host::facts::HostFacts;
 use dbdyno_load::instrument::{Effort, Instrument};
-use dbdyno_plan::{Fate, Plan, PlannedBlock, PlannedTrial};
+use dbdyno_plan::{Fate, Plan, PlannedBlock, PlannedTrial, Value as PlanValue, estimate};
 use dbdyno_record::{Run, RunWriter, TrialEnd, TrialRecord, utc_text};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -81,6 +81,7 @@ impl<'a> Stand<'a> {
         let effort = Effort { rounds: 9, round_ns: EFFORT_ROUND_NS, cores };
         let instrument = instrument::measure(effort)?;
         add(&mut writer, "instrument", &instrument::as_json(&instrument))?;
+        progress.advance(plan.expected_seconds(estimate::INSTRUMENT));
         let mut stand = Stand { plan, results, writer, workspace, progress, instrument, restart };
         stand.profile_device("device_profile_before")?;
         Ok(stand)
@@ -91,6 +92,8 @@ impl<'a> Stand<'a> {
             self.progress.step("device profile");
             let profile = DeviceProfile::measure(self.results, Budget::default());
             add(&mut self.writer, name, &facts_json(profile.rows()))?;
+            // One of two: before and after.
+            self.progress.advance(self.plan.expected_seconds(estimate::DEVICE_PROFILE) / 2.0);
         }
         Ok(())
     }
@@ -129,7 +132,9 @@ impl<'a> Stand<'a> {
         let template = self.results.join("cache").join("datasets").join(&block.dataset);
         let data = template.join("data");
         let load = LoadOrder { template, fingerprint: block.dataset.clone() };
-        let order = self.order(first, &data, Work::Load(load));
+        let settings = self.plan.dataset(&block.dataset).map(|dataset| &dataset.engine_settings);
+        let settings = settings.unwrap_or(&first.engine_settings);
+        let order = self.order(first, settings, &data, Work::Load(load));
         let label = format!("block {}: {} dataset", block.block, block.engine);
         self.progress.step(&label);
         let progress = &self.progress;
@@ -139,8 +144,13 @@ impl<'a> Stand<'a> {
                     .live(&format!("{label} {:.0}%", done as f64 / total.max(1) as f64 * 100.0));
             }
         })?;
+        let loads = self.plan.datasets.len().max(1) as f64;
         let reason = match end {
-            JobEnd::Reported(Report::Loaded { .. }) => return Ok(data),
+            JobEnd::Reported(Report::Loaded { reused: true }) => return Ok(data),
+            JobEnd::Reported(Report::Loaded { reused: false }) => {
+                self.progress.advance(self.plan.expected_seconds(estimate::LOADING) / loads);
+                return Ok(data);
+            }
             JobEnd::Reported(Report::Failed { reason, .. }) => reason,
             JobEnd::Reported(_) => "it ended without saying how".to_owned(),
             JobEnd::Died(how) => how,
@@ -166,7 +176,7 @@ impl<'a> Stand<'a> {
             null_driver_ns: self.instrument.null_driver_ns_median(),
         };
         let record = work.record.clone();
-        let order = self.order(trial, data, Work::Trial(Box::new(work)));
+        let order = self.order(trial, &trial.engine_settings, data, Work::Trial(Box::new(work)));
         let label =
             format!("trial {}/{} {}", trial.trial, self.plan.trials_to_run().count(), trial.cell);
         self.progress.step(&label);
@@ -177,7 +187,7 @@ impl<'a> Stand<'a> {
                 progress.live(&format!("{label}  {rate:.0}/s"));
             }
         })?;
-        self.progress.advance(planned_s + dbdyno_plan::TRIAL_OVERHEAD_S);
+        self.progress.advance(planned_s + estimate::TRIAL_OVERHEAD_S);
         let (engine_version, reason) = match end {
             JobEnd::Reported(Report::Trial(record)) => return Ok(*record),
             JobEnd::Reported(Report::Failed { engine_version, reason }) => (engine_version, reason),
@@ -195,7 +205,13 @@ impl<'a> Stand<'a> {
         })
     }
 
-    fn order(&self, trial: &PlannedTrial, data: &Path, work: Work) -> Order {
+    fn order(
+        &self,
+        trial: &PlannedTrial,
+        engine_settings: &BTreeMap<String, PlanValue>,
+        data: &Path,
+        work: Work,
+    ) -> Order {
         let engine = self.plan.engine(&trial.engine);
         let name = |of: fn(&dbdyno_plan::PlannedEngine) -> &String| {
             engine.map(of).cloned().unwrap_or_default()
@@ -206,7 +222,7 @@ impl<'a> Stand<'a> {
                 name: name(|engine| &engine.name),
                 driver: name(|engine| &engine.driver),
                 data_directory: data.to_owned(),
-                settings: trial.engine_settings.clone(),
+                settings: engine_settings.clone(),
                 log_syncs: self.plan.promise(trial).map(|promise| promise.log_syncs),
             },
             workload: trial.settings.clone(),

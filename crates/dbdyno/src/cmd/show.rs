@@ -7,7 +7,7 @@ use crate::stored::{self, Stored};
 use crate::view::cells::{Cell, cells_of};
 use crate::view::pivot::{Content, two_views};
 use crate::view::text::number;
-use dbdyno_record::{VerifyDepth, metric};
+use dbdyno_record::{VerifyDepth, Warning, metric};
 use dbdyno_stats::Summary;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +22,15 @@ const COSTS: &[&str] = &[
     "write_kb_per_op",
     "service_time_us_p50",
     "service_time_us_p99",
+];
+
+/// Figures of the device profile, by the names that the record has for them.
+const DEVICE_FIGURES: &[&str] = &[
+    "fsync_per_s",
+    "random_read_4k_per_s",
+    "random_read_16k_per_s",
+    "sequential_write_mb_per_s",
+    "sequential_read_mb_per_s",
 ];
 
 /// Runs the command.
@@ -175,10 +184,31 @@ fn head(one: &Stored) -> String {
         out,
         "numbers are medians of n = {n} blocks, ± half the range over blocks; X: not run"
     );
+    for warning in device_changes(one) {
+        let (name, sentence, advice) = (warning.name(), warning.sentence(), warning.advice());
+        let _ = writeln!(out, "{name}: {sentence} {advice}");
+    }
     for gap in one.gaps() {
         let _ = writeln!(out, "gap: {gap}");
     }
     out
+}
+
+/// Figures of the device profile that moved by more than a fifth from before the run to after it.
+fn device_changes(one: &Stored) -> Vec<Warning> {
+    const MOVED: f64 = 1.2;
+    let read = |name: &str| -> BTreeMap<String, Value> {
+        serde_json::from_slice(&one.run.read_file(name).unwrap_or_default()).unwrap_or_default()
+    };
+    let (before, after) = (read("device_profile_before.json"), read("device_profile_after.json"));
+    let figures =
+        before.iter().filter(|(name, _)| DEVICE_FIGURES.iter().any(|known| name == known));
+    let pairs = figures
+        .filter_map(|(name, value)| Some((name, value.as_f64()?, after.get(name)?.as_f64()?)));
+    let moved = pairs.filter(|(_, a, b)| a.max(*b) > a.min(*b) * MOVED);
+    moved
+        .map(|(name, before, after)| Warning::DeviceChanged { figure: name.clone(), before, after })
+        .collect()
 }
 
 fn host_of(one: &Stored) -> BTreeMap<String, String> {
