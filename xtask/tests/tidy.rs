@@ -70,6 +70,62 @@ fn dependencies_have_reasons() {
     none(dependencies(&read("Cargo.toml"), &read("ARCHITECTURE.md")));
 }
 
+/// Every engine directory, experiment file and driver file is in its list.
+#[test]
+fn lists_are_complete() {
+    let read = |name: &str| std::fs::read_to_string(root().join(name)).expect("is there");
+    let names = |directory: &str| -> Vec<String> {
+        let entries = std::fs::read_dir(root().join(directory)).expect("is there");
+        entries
+            .map(|entry| entry.expect("reads").file_name().to_string_lossy().into_owned())
+            .collect()
+    };
+    let shipped = read("crates/dbdyno-plan/src/shipped.rs");
+    for name in names("engines") {
+        assert!(
+            shipped.contains(&format!("\"engines/{name}/engine.toml\"")),
+            "engine {name} is not shipped"
+        );
+    }
+    for name in names("experiments") {
+        assert!(
+            shipped.contains(&format!("\"experiments/{name}\"")),
+            "experiment {name} is not shipped"
+        );
+    }
+    let drivers = read("crates/dbdyno-load/src/driver/mod.rs");
+    let conformance = read("crates/dbdyno-load/tests/conformance.rs");
+    for name in
+        names("crates/dbdyno-load/src/driver").iter().filter_map(|name| name.strip_suffix(".rs"))
+    {
+        let listed = drivers.contains(&format!("\"{name}\" => with!("));
+        assert!(listed || name == "mod", "driver {name} is not in with_driver!");
+        // The null driver keeps nothing, so there is nothing to conform to.
+        let tested = conformance.contains(&format!("fn {name}_conforms()"));
+        assert!(tested || ["mod", "null"].contains(&name), "driver {name} is not tested");
+    }
+}
+
+/// Every command that the README shows is one that the program has.
+#[test]
+fn the_readme_shows_commands_that_exist() {
+    let read = |name: &str| std::fs::read_to_string(root().join(name)).expect("is there");
+    let (readme, cli) = (read("README.md"), read("crates/dbdyno/src/cli.rs"));
+    let mut flags = 0;
+    for word in readme.split(|letter: char| letter.is_whitespace() || "`,;|[]".contains(letter)) {
+        let known = ["--release", "--path"].contains(&word);
+        if let Some(flag) = word
+            .strip_prefix("--")
+            .filter(|flag| flag.starts_with(|l: char| l.is_ascii_lowercase()) && !known)
+        {
+            flags += 1;
+            let field = format!("pub {}:", flag.replace('-', "_"));
+            assert!(cli.contains(&field), "README.md shows --{flag}, which cli.rs does not have");
+        }
+    }
+    assert!(flags > 5, "the README has lost its examples");
+}
+
 /// No path of somebody's machine, no unfinished mark, and no address of a package registry is committed.
 #[test]
 fn nothing_foreign_is_committed() {

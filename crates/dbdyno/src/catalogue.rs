@@ -78,3 +78,40 @@ fn dataset_facts(settings: &Settings, seed: Seed) -> DatasetFacts {
         aging_updates: dataset.age_updates().left(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dbdyno_plan::{ExperimentFile, PlanRequest};
+    use dbdyno_workload::WORKLOADS;
+
+    /// Every shipped experiment plans at every scale, for every engine, with the real workloads.
+    #[test]
+    fn every_experiment_and_engine_plans() {
+        let workloads = workloads();
+        let catalogue =
+            Catalogue { workloads: &workloads, experiments: EXPERIMENTS, engines: ENGINES };
+        for experiment in EXPERIMENTS {
+            let file = ExperimentFile::parse(experiment.file, experiment.text).expect("parses");
+            assert!(!file.scales.is_empty(), "{} has scales", experiment.name);
+            for scale in file.scales.iter().map(|scale| &scale.name) {
+                let mut request = PlanRequest::shipped(experiment.name);
+                request.scale = Some(scale.clone());
+                request.engines = ENGINES.iter().map(|engine| engine.name.to_owned()).collect();
+                let plan = dbdyno_plan::plan(&catalogue, &request);
+                let plan =
+                    plan.unwrap_or_else(|error| panic!("{} {scale}: {error}", experiment.name));
+                assert!(plan.trials_to_run().count() > 0);
+                assert_eq!(Plan::from_json(&plan.to_json()).expect("reads back"), plan);
+            }
+        }
+    }
+
+    /// Planning knows every workload that there is.
+    #[test]
+    fn every_workload_can_be_planned() {
+        let known: Vec<&str> = workloads().iter().map(|workload| workload.name).collect();
+        let all: Vec<&str> = WORKLOADS.iter().map(|workload| workload.name).collect();
+        assert_eq!(known, all);
+    }
+}

@@ -5,7 +5,7 @@ use crate::exit_code;
 use crate::failure::Failure;
 use crate::stored::{self, Stored};
 use crate::view::cells::{Cell, cells_of};
-use crate::view::pivot::{Content, two_views};
+use crate::view::pivot::{Base, Content, RUN_SEPARATOR, two_views};
 use crate::view::text::number;
 use dbdyno_record::{VerifyDepth, Warning, metric};
 use dbdyno_stats::Summary;
@@ -53,15 +53,22 @@ pub fn run(args: &ShowArgs) -> Result<u8, Failure> {
         println!("{}", as_json(&stored, &cells, &metrics));
         return Ok(exit_code::DONE);
     }
-    for one in &stored {
+    for (number, one) in stored.iter().enumerate() {
+        if stored.len() > 1 {
+            println!("{}{RUN_SEPARATOR}", letter(number));
+        }
         print!("{}", head(one));
     }
     print!("{}", differences(&stored));
+    let base = match &args.relative_to {
+        Some(engine) => Some((Base::Engine(engine), engine.clone())),
+        None => (stored.len() > 1).then(|| (Base::FirstRun, "the same engine in A".to_owned())),
+    };
     for metric in &metrics {
         print!("\n{}", two_views(&cells, Content::Metric(metric), &title(metric)));
-        if let Some(base) = &args.relative_to {
-            let title = format!("{} relative to {base}", title(metric));
-            print!("\n{}", two_views(&cells, Content::RatioTo(metric, base), &title));
+        if let Some((base, name)) = &base {
+            let title = format!("{} relative to {name}", title(metric));
+            print!("\n{}", two_views(&cells, Content::RatioTo(metric, *base), &title));
         }
     }
     Ok(exit_code::DONE)
@@ -95,7 +102,9 @@ fn known_metric(name: &str) -> Result<(), Failure> {
 
 fn known_engine(cells: &[Cell], base: &str) -> Result<(), Failure> {
     let engines: BTreeSet<&str> = cells.iter().map(|cell| cell.engine.as_str()).collect();
-    if engines.contains(base) {
+    let of_a_run =
+        |engine: &&str| engine.split_once(RUN_SEPARATOR).is_some_and(|(_, name)| name == base);
+    if engines.contains(base) || engines.iter().any(of_a_run) {
         return Ok(());
     }
     let all: Vec<&str> = engines.into_iter().collect();
@@ -112,11 +121,16 @@ fn verify(stored: &[Stored]) -> Result<(), Failure> {
     Err(Failure::new(exit_code::BAD_RECORD, messages.join("\n")))
 }
 
+/// What a run is called beside others.
+fn letter(number: usize) -> char {
+    char::from(b'A' + (number % 26) as u8)
+}
+
 /// Cells of all runs; with several, engines are called by run and name.
 fn all_cells(stored: &[Stored]) -> Vec<Cell> {
     let prefix = |number: usize| match stored.len() {
         1 => String::new(),
-        _ => format!("{}:", char::from(b'A' + (number % 26) as u8)),
+        _ => format!("{}{RUN_SEPARATOR}", letter(number)),
     };
     let cells = stored.iter().enumerate();
     cells
@@ -226,7 +240,7 @@ fn differences(stored: &[Stored]) -> String {
     let Some((first, others)) = stored.split_first() else { return String::new() };
     let mut out = String::new();
     for (number, one) in (1..).zip(others) {
-        let name = char::from(b'A' + (number % 26) as u8);
+        let name = letter(number);
         let (a, b) = (&first.plan, &one.plan);
         if a.workload != b.workload {
             let _ = writeln!(

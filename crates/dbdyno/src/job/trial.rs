@@ -60,10 +60,14 @@ fn measure_on<D: Driver>(
     let derived = derive_from(trial, &what, &trialed, &observer)?;
     let end = end_of(order, &what, &trialed, observer.completed, &derived);
     let mut detail = DetailWriter::create(&trial.run_directory, trial.record.trial)?;
-    let TrialObserver { files, start, end: end_sample, .. } = observer;
+    let TrialObserver { files, start, end: end_sample, completed, .. } = observer;
     files.write(&mut detail)?;
     write_json(&mut detail, "host_samples.json", &samples_json(&[start, end_sample]))?;
-    write_json(&mut detail, "receipt.json", &receipt_json(order, &receipt))?;
+    write_json(
+        &mut detail,
+        "receipt.json",
+        &receipt_json(order, &receipt, completed, derived.syncs),
+    )?;
     write_json(&mut detail, "check.json", &check_json(trialed.check.as_ref()))?;
     Ok(TrialRecord {
         engine_version: receipt.version,
@@ -202,7 +206,12 @@ fn samples_json(samples: &[Option<crate::trial::observe::BoundarySample>]) -> se
     serde_json::Value::Object(named.collect())
 }
 
-fn receipt_json(order: &Order, receipt: &Receipt) -> serde_json::Value {
+fn receipt_json(
+    order: &Order,
+    receipt: &Receipt,
+    commits: u64,
+    log_syncs: u64,
+) -> serde_json::Value {
     json!({
         "engine": order.engine.name,
         "driver": order.engine.driver,
@@ -210,6 +219,8 @@ fn receipt_json(order: &Order, receipt: &Receipt) -> serde_json::Value {
         "asked": order.engine.settings,
         "effective": receipt.settings,
         "log_syncs_promised": order.engine.log_syncs,
+        "log_syncs_observed": log_syncs,
+        "commits_observed": commits,
     })
 }
 

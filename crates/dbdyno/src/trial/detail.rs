@@ -39,6 +39,16 @@ struct SeriesRow<'a> {
     response_time_us_p50: f64,
     response_time_us_p99: f64,
     response_time_us_max: f64,
+    /// Attempts that were not acknowledged, by kind and the engine's own code.
+    failures: Vec<FailureCount>,
+}
+
+/// How often one kind of failure was met.
+#[derive(Debug, Serialize)]
+struct FailureCount {
+    class: &'static str,
+    code: i32,
+    count: u64,
 }
 
 /// Collects intervals in packed form as they come.
@@ -129,5 +139,14 @@ fn series_row<'a>(
         response_time_us_p50: us(&class.response_time_ns, 0.5),
         response_time_us_p99: us(&class.response_time_ns, 0.99),
         response_time_us_max: class.response_time_ns.max() as f64 / 1e3,
+        failures: class
+            .failures
+            .iter()
+            .map(|(failure, &count)| FailureCount {
+                class: failure.class.name(),
+                code: failure.code,
+                count,
+            })
+            .collect(),
     }
 }

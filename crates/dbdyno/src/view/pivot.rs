@@ -18,14 +18,43 @@ const COLUMN_FACTOR: &str = "dop";
 pub enum Content<'a> {
     /// Median and spread of a metric.
     Metric(&'a str),
-    /// The ratio of a metric's medians to this engine's, with the range that single blocks would give.
-    RatioTo(&'a str, &'a str),
+    /// The ratio of a metric's medians to a base's, with the range that single blocks would give.
+    RatioTo(&'a str, Base<'a>),
+}
+
+/// What ratios are taken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Base<'a> {
+    /// The same cell of this engine: by its full name, or, where there are several runs, by its name within each run.
+    Engine(&'a str),
+    /// The same cell of the same engine in the first run.
+    FirstRun,
+}
+
+/// Between the letter of a run and the name of an engine.
+pub const RUN_SEPARATOR: char = ':';
+/// What the first of several runs is called.
+const FIRST_RUN: &str = "A";
+
+impl Base<'_> {
+    /// The full name of the engine that another one is related to; `None` for a line that would relate to itself.
+    fn of(self, engine: &str, known: &[&str]) -> Option<String> {
+        let parts = engine.split_once(RUN_SEPARATOR);
+        let base = match self {
+            Base::Engine(name) if known.contains(&name) => name.to_owned(),
+            Base::Engine(name) => format!("{}{RUN_SEPARATOR}{name}", parts?.0),
+            Base::FirstRun => format!("{FIRST_RUN}{RUN_SEPARATOR}{}", parts?.1),
+        };
+        (base != engine).then_some(base)
+    }
 }
 
 /// Cells by place.
 struct Grid<'a> {
     columns: Vec<Option<Ordered>>,
     cells: BTreeMap<(&'a str, Factors, Option<Ordered>), &'a Cell>,
+    all_engines: Vec<&'a str>,
+    /// Those that get lines.
     engines: Vec<&'a str>,
     rows: BTreeSet<Factors>,
     row_factors: Vec<String>,
@@ -38,6 +67,7 @@ impl<'a> Grid<'a> {
         let mut grid = Grid {
             columns: Vec::new(),
             cells: BTreeMap::new(),
+            all_engines: Vec::new(),
             engines: Vec::new(),
             rows: BTreeSet::new(),
             row_factors,
@@ -54,6 +84,7 @@ impl<'a> Grid<'a> {
             grid.cells.insert((&cell.engine, row, column), cell);
         }
         grid.columns = columns.into_iter().collect();
+        grid.all_engines.clone_from(&grid.engines);
         grid
     }
 
@@ -84,20 +115,22 @@ impl<'a> Grid<'a> {
             .iter()
             .map(|name| row.get(name).map_or(String::new(), |Ordered(value)| value.to_string()));
         let base = match content {
-            Content::RatioTo(_, base) => Some(base),
+            Content::RatioTo(_, base) => base.of(engine, &self.all_engines),
             Content::Metric(_) => None,
         };
         let values = self.columns.iter().map(|column| {
             let cell = self.cell(engine, row, column);
-            let base = base.map(|base| self.base_cell(base, row, column));
+            let base = base.as_ref().and_then(|base| self.base_cell(base, row, column));
             cell_text(cell, base, content, notes)
         });
         std::iter::once(engine.to_owned()).chain(factors).chain(values).collect()
     }
 
     fn base_cell(&self, base: &str, row: &Factors, column: &Option<Ordered>) -> Option<&'a Cell> {
-        let engine = self.engines.iter().find(|engine| **engine == base)?;
-        self.cell(engine, row, column)
+        let of_base = self.cells.iter().find(|((engine, at, in_column), _)| {
+            *engine == base && at == row && in_column == column
+        });
+        of_base.map(|(_, cell)| *cell)
     }
 }
 
@@ -143,7 +176,7 @@ fn letter(at: usize) -> char {
 
 fn cell_text(
     cell: Option<&Cell>,
-    base: Option<Option<&Cell>>,
+    base: Option<&Cell>,
     content: Content<'_>,
     notes: &mut Notes,
 ) -> String {
@@ -159,7 +192,7 @@ fn cell_text(
         }
     }
     let Some(summary) = cell.summary(metric) else { return word_for(cell) };
-    match (content, base.flatten().and_then(|base| base.summary(metric))) {
+    match (content, base.and_then(|base| base.summary(metric))) {
         (Content::RatioTo(..), None) => "-".to_owned(),
         (Content::RatioTo(..), Some(base)) => {
             Ratio::of(summary, base).map_or("-".to_owned(), |r| {
@@ -192,7 +225,11 @@ fn word_for(cell: &Cell) -> String {
 
 /// Both views of the cells, each followed by its notes.
 pub fn two_views(cells: &[Cell], content: Content<'_>, title: &str) -> String {
-    let grid = Grid::of(cells);
+    let mut grid = Grid::of(cells);
+    if let Content::RatioTo(_, base) = content {
+        // What ratios are taken to would be a line of ones.
+        grid.engines.retain(|engine| base.of(engine, &grid.all_engines).is_some());
+    }
     let left = 1 + grid.row_factors.len();
     let mut out = String::new();
     let mut notes = Notes::default();
@@ -203,6 +240,13 @@ pub fn two_views(cells: &[Cell], content: Content<'_>, title: &str) -> String {
         let _ = writeln!(out, "{}", align(&rows, left));
     }
     notes.print(&mut out);
+    let (Content::Metric(metric) | Content::RatioTo(metric, _)) = content;
+    let needs_schedule =
+        metric.starts_with("response_time_") || metric.starts_with("send_lateness_");
+    if needs_schedule && cells.iter().all(|cell| cell.values(metric).is_empty()) {
+        out +=
+            "  closed arrivals have no schedule, so there is no response time: see service_time\n";
+    }
     let single = cells.iter().filter(|cell| cell.measured().count() == 1).count();
     if single > 0 {
         let warning = Warning::SingleBlock {};
@@ -225,3 +269,7 @@ pub fn two_views(cells: &[Cell], content: Content<'_>, title: &str) -> String {
     }
     out
 }
+
+#[cfg(test)]
+#[path = "pivot_tests.rs"]
+mod tests;
