@@ -10,9 +10,29 @@ use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::layout::LARGEST_TRIAL;
-use crate::long_format::FIXED_COLUMNS;
 use crate::metric;
 use crate::warning::Warning;
+
+/// Columns that every export has, in order. Factor columns, sorted by name, come before `metric`, so no factor may have
+/// one of these names.
+pub const FIXED_COLUMNS: &[&str] = &[
+    "run",
+    "trial",
+    "engine",
+    "version",
+    "configuration",
+    "workload",
+    "workload_version",
+    "step",
+    "role",
+    "class",
+    "block",
+    "restart",
+    "metric",
+    "value",
+    "text",
+    "unit",
+];
 
 /// First line of `trials.jsonl`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,28 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
+pub use crate::format::FIXED_COLUMNS;
 use crate::format::{FactorValue, Observation, TrialRecord};
 use crate::reader::Run;
-
-/// Columns that every export has, in order. Factor columns, sorted by name, come before `metric`.
-pub const FIXED_COLUMNS: &[&str] = &[
-    "run",
-    "trial",
-    "engine",
-    "version",
-    "configuration",
-    "workload",
-    "workload_version",
-    "step",
-    "role",
-    "class",
-    "block",
-    "restart",
-    "metric",
-    "value",
-    "text",
-    "unit",
-];
 
 /// How many of [`FIXED_COLUMNS`] come before the factors.
 const COLUMNS_BEFORE_FACTORS: usize = 12;
