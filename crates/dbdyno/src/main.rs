@@ -19,7 +19,11 @@ use cli::{Cli, Command};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
+    let command = Cli::parse().command;
+    if !matches!(command, Command::Run(_) | Command::Job) {
+        end_with_the_reader();
+    }
+    let done = match command {
         Command::Plan(args) => cmd::plan::run(&args),
         Command::Run(args) => cmd::run::run(&args),
         Command::Show(args) => cmd::show::run(&args),
@@ -33,4 +37,11 @@ fn main() -> ExitCode {
         failure.code
     })
     .into()
+}
+
+/// Lets a command end when nobody reads its output any more, as in `dbdyno show RUN | head`. Not for what writes to
+/// other processes: there a closed pipe is news of that process.
+fn end_with_the_reader() {
+    // SAFETY: the default action for SIGPIPE is set before any thread is started.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }
