@@ -1,5 +1,5 @@
 //! Drivers: client code for one library or wire protocol each. What a driver must do is in three traits; which
-//! drivers there are is in [`with_driver!`]. An engine's name, versions and settings are data and not known here.
+//! drivers there are is in `with_driver!`. An engine's name, versions and settings are data and not known here.
 //!
 //! Loading, reading back and settling happen outside measured time and may be slow; [`Client::execute`] is the data
 //! plane and must not allocate, lock beyond what the library does itself, or read a clock.
