@@ -204,6 +204,11 @@ impl RunWriter {
         &self.sealed
     }
 
+    /// SHA-256 (hexadecimal) of the files that were added, by name.
+    pub fn files(&self) -> &BTreeMap<String, String> {
+        &self.files
+    }
+
     /// Appends the line of a trial that ended and waits until it is on the device. Its detail directory, if it has
     /// one, must be in place and hold exactly the files of the record.
     ///

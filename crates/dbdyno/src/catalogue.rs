@@ -21,6 +21,11 @@ pub fn plan(question: &Question) -> Result<Plan, Failure> {
         .map_err(|error| Failure::new(exit_code::WRONG_INPUT, error.to_string()))
 }
 
+/// Whether an experiment is given by its path and not by its name.
+pub fn is_path(experiment: &str) -> bool {
+    experiment.contains('/') || experiment.ends_with(".toml")
+}
+
 fn request(question: &Question) -> Result<PlanRequest, Failure> {
     let wrong = |message: String| Failure::new(exit_code::WRONG_INPUT, message);
     let Some(name) = &question.experiment else {
@@ -29,7 +34,7 @@ fn request(question: &Question) -> Result<PlanRequest, Failure> {
             format!("which experiment? Name one ({}) or give the path of a file", names.join(", "));
         return Err(wrong(message));
     };
-    let experiment = if name.contains('/') || name.ends_with(".toml") {
+    let experiment = if is_path(name) {
         let text = std::fs::read_to_string(name)
             .map_err(|error| wrong(format!("{name}: cannot read this experiment file: {error}")))?;
         ExperimentSource::File { file: name.clone(), text }

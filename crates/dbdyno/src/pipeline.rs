@@ -264,7 +264,8 @@ impl<'a> Stand<'a> {
 fn add(writer: &mut RunWriter, name: &str, value: &Value) -> Result<(), Failure> {
     let names = std::iter::once(format!("{name}.json"))
         .chain((2..).map(|number| format!("{name}-{number}.json")));
-    let free = names.into_iter().find(|name| !writer.path().join(name).exists());
+    // A file that a kill left without its line is no part of the record, and is written again.
+    let free = names.into_iter().find(|name| !writer.files().contains_key(name));
     let text = serde_json::to_vec_pretty(value).map_err(Failure::json)?;
     Ok(writer.add_file(&free.unwrap_or_default(), &text)?)
 }

@@ -16,7 +16,6 @@ use std::time::SystemTime;
 
 /// Runs the command.
 pub fn run(args: &RunArgs) -> Result<u8, Failure> {
-    let results = &args.results.directory;
     let (plan, writer) = match &args.resume {
         None => begin(args)?,
         Some(name) => match resume(args, name)? {
@@ -28,6 +27,8 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
         },
     };
     let path = writer.path().to_owned();
+    // A run that was given by its path need not lie where --results says; its data goes where it lies.
+    let results = path.parent().unwrap_or(&args.results.directory);
     let mut progress = Progress::new(args.quiet, plan.expected.seconds);
     let done = pipeline::execute(&plan, results, writer, &mut progress);
     progress.finish();
@@ -99,12 +100,18 @@ fn resume(args: &RunArgs, name: &str) -> Result<Resumed, Failure> {
     let path = find_run(&args.results.directory, name)?;
     let run = Run::open(&path)?;
     let plan = stored::plan_of(&run)?;
-    if let Some(asked) = question.experiment.as_ref().filter(|asked| **asked != plan.experiment) {
-        let message = format!(
-            "run {} is of experiment {}, not {asked}: leave out the experiment",
-            run.header.run, plan.experiment
-        );
-        return Err(Failure::new(exit_code::WRONG_INPUT, message));
+    if let Some(name) = &question.experiment {
+        let asked = match catalogue::is_path(name) {
+            true => catalogue::plan(question)?.experiment,
+            false => name.clone(),
+        };
+        if asked != plan.experiment {
+            let message = format!(
+                "run {} is of experiment {}, not {asked}: leave out the experiment",
+                run.header.run, plan.experiment
+            );
+            return Err(Failure::new(exit_code::WRONG_INPUT, message));
+        }
     }
     if run.is_sealed() {
         return Ok(Resumed::WasFinished(Box::new(Stored { run, plan })));
