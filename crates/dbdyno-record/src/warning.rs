@@ -67,6 +67,11 @@ pub enum Warning {
         /// Retries per acknowledged request.
         per_request: f64,
     },
+    /// Requests were refused for a reason that trying again cannot mend, and given up.
+    RequestsRefused {
+        /// How many.
+        count: u64,
+    },
     /// The host moved memory to or from swap.
     SwapUsed {
         /// KB moved in and out in the measured interval.
@@ -109,6 +114,7 @@ impl Warning {
             Warning::BacklogLeft { .. } => "BacklogLeft",
             Warning::ThrottledCgroup { .. } => "ThrottledCgroup",
             Warning::RetriesHigh { .. } => "RetriesHigh",
+            Warning::RequestsRefused { .. } => "RequestsRefused",
             Warning::SwapUsed { .. } => "SwapUsed",
             Warning::DeviceChanged { .. } => "DeviceChanged",
             Warning::LowRequestCount { .. } => "LowRequestCount",
@@ -159,6 +165,9 @@ impl Warning {
             Warning::RetriesHigh { per_request } => format!(
                 "{per_request:.2} retries per acknowledged request, so a good part of the work is not in the throughput."
             ),
+            Warning::RequestsRefused { count } => format!(
+                "{count} requests were refused and given up, so the throughput is that of the others only."
+            ),
             Warning::SwapUsed { kb } => format!(
                 "The host moved {kb} KB to or from swap meanwhile, so some waits are for memory and not the engine's."
             ),
@@ -204,6 +213,9 @@ impl Warning {
             Warning::RetriesHigh { .. } => {
                 "Look at the errors by code, and compare the CPU per operation."
             }
+            Warning::RequestsRefused { .. } => {
+                "Look for the failures by class and code in the trial's series.jsonl."
+            }
             Warning::SwapUsed { .. } => {
                 "Use a smaller dataset or engine cache, or switch swap off."
             }
@@ -246,6 +258,7 @@ impl Warning {
                 "process_",
                 "foreground_",
             ],
+            Warning::RequestsRefused { .. } => &["throughput_per_s", "refused", "errors"],
             Warning::SwapUsed { .. } => EVERYTHING,
             Warning::DeviceChanged { .. } => &[
                 "throughput_per_s",
@@ -283,6 +296,7 @@ impl Warning {
             | Warning::OverRange { .. }
             | Warning::SingleBlock {}
             | Warning::BacklogLeft { .. }
+            | Warning::RequestsRefused { .. }
             | Warning::SwapUsed { .. }
             | Warning::LowRequestCount { .. } => true,
         }
@@ -312,6 +326,7 @@ mod tests {
             Warning::BacklogLeft { requests: 77 },
             Warning::ThrottledCgroup { share: 0.5 },
             Warning::RetriesHigh { per_request: 1.5 },
+            Warning::RequestsRefused { count: 9 },
             Warning::SwapUsed { kb: 4 },
             Warning::DeviceChanged { figure: "fsync_per_s".into(), before: 900.0, after: 300.0 },
             Warning::LowRequestCount { count: 40 },

@@ -99,9 +99,10 @@ pub fn cannot(what: &str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
     move |error| {
         let advice = match error.kind() {
             io::ErrorKind::StorageFull => "; free some space, or use --results DIR on another disk",
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                "; use --results DIR to write elsewhere"
-            }
+            io::ErrorKind::PermissionDenied
+            | io::ErrorKind::ReadOnlyFilesystem
+            | io::ErrorKind::NotADirectory
+            | io::ErrorKind::NotFound => "; use --results DIR to write elsewhere",
             _ => "",
         };
         Failure::new(exit_code::CANNOT_WRITE, format!("{text}: {error}{advice}"))

@@ -10,6 +10,7 @@ use dbdyno_load::arrival::{ArrivalLaw, ArrivalPlan};
 use dbdyno_load::clock::SECOND;
 use dbdyno_load::driver::{Driver, Receipt};
 use dbdyno_load::measure::Shape;
+use dbdyno_load::outcome::FailureClass;
 use dbdyno_load::trial::{Trial, Trialed};
 use dbdyno_load::{dataset, trial, with_driver};
 use dbdyno_plan::{Arrival, Load, SyncsSeen};
@@ -58,7 +59,7 @@ fn measure_on<D: Driver>(
         return Err(error);
     }
     let derived = derive_from(trial, &what, &trialed, &observer)?;
-    let end = end_of(order, &what, &trialed, observer.completed, &derived);
+    let end = end_of(order, &what, &trialed, &observer, &derived);
     let mut detail = DetailWriter::create(&trial.run_directory, trial.record.trial)?;
     let TrialObserver { files, start, end: end_sample, completed, .. } = observer;
     files.write(&mut detail)?;
@@ -131,24 +132,35 @@ fn derive_from(
     })
 }
 
-/// Measured, unless the engine broke a promise.
+/// Measured, unless the engine broke a promise or could not go on.
 fn end_of(
     order: &Order,
     what: &Trial,
     trialed: &Trialed,
-    completed: u64,
+    observer: &TrialObserver<'_>,
     derived: &Derived,
 ) -> TrialEnd {
+    let commits = observer.completed;
+    let seen = SyncsSeen { log_syncs: derived.syncs, commits, dop: what.shape.clients };
     let mut broken = trialed.check.as_ref().map_or(Vec::new(), |check| check.failures.clone());
-    let seen = SyncsSeen { log_syncs: derived.syncs, commits: completed, dop: what.shape.clients };
     broken.extend(order.engine.log_syncs.and_then(|promise| promise.contradiction(seen)));
-    if completed == 0 {
-        broken.push("no request was completed in the measured interval".to_owned());
+    if !broken.is_empty() {
+        return TrialEnd::Invalid { reason: broken.join("; ") };
     }
-    if broken.is_empty() {
-        TrialEnd::Measured
+    let failures = || observer.due_in_measured.iter().flat_map(|class| &class.failures);
+    let described = || {
+        let each = failures().map(|(failure, count)| {
+            format!("{count} attempts ended {} (code {})", failure.class.name(), failure.code)
+        });
+        each.collect::<Vec<_>>().join(", ")
+    };
+    if failures().any(|(failure, _)| failure.class == FailureClass::Full) {
+        TrialEnd::Failed { reason: format!("disk or map is full: {}", described()) }
+    } else if commits == 0 {
+        let reason = format!("no request was completed in the measured interval: {}", described());
+        TrialEnd::Failed { reason: reason.trim_end_matches(": ").to_owned() }
     } else {
-        TrialEnd::Invalid { reason: broken.join("; ") }
+        TrialEnd::Measured
     }
 }
 

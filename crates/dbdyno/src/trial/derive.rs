@@ -198,6 +198,9 @@ fn warn_of_requests(derived: &mut Derived, raw: &Raw<'_>, total: &ClassInterval)
     if per_request(total.retries) > RETRIES_PER_REQUEST {
         warnings.push(Warning::RetriesHigh { per_request: per_request(total.retries) });
     }
+    if total.refused > 0 {
+        warnings.push(Warning::RequestsRefused { count: total.refused });
+    }
     if total.over_range > 0 {
         warnings.push(Warning::OverRange { count: total.over_range });
     }
