@@ -7,6 +7,7 @@ mod exit_code;
 mod failure;
 mod instrument;
 mod job;
+mod output;
 mod pipeline;
 mod progress;
 mod stored;

@@ -3,6 +3,7 @@
 use crate::cli::ShowArgs;
 use crate::exit_code;
 use crate::failure::Failure;
+use crate::output;
 use crate::stored::{self, Stored};
 use crate::view::cells::{Cell, cells_of};
 use crate::view::pivot::{Content, two_views};
@@ -41,29 +42,28 @@ pub fn run(args: &ShowArgs) -> Result<u8, Failure> {
         known_engine(&cells, base)?;
     }
     if args.json {
-        println!("{}", as_json(&stored, &cells, &metrics));
+        output::print(&format!("{}\n", as_json(&stored, &cells, &metrics)))?;
         return Ok(exit_code::DONE);
     }
-    for one in &stored {
-        print!("{}", head(one));
-    }
-    print!("{}", differences(&stored));
+    let mut out: String = stored.iter().map(head).collect();
+    out += &differences(&stored);
     for metric in &metrics {
-        print!("\n{}", two_views(&cells, Content::Metric(metric), &title(metric)));
+        let _ = write!(out, "\n{}", two_views(&cells, Content::Metric(metric), &title(metric)));
         if let Some(base) = &args.relative_to {
             let title = format!("{} relative to {base}", title(metric));
-            print!("\n{}", two_views(&cells, Content::RatioTo(metric, base), &title));
+            let _ = write!(out, "\n{}", two_views(&cells, Content::RatioTo(metric, base), &title));
         }
     }
+    output::print(&out)?;
     Ok(exit_code::DONE)
 }
 
 /// What `run` prints at its end: the same tables that `show` prints.
-pub fn print_result(stored: Stored) {
+pub fn result(stored: Stored) -> String {
     let cells = all_cells(std::slice::from_ref(&stored));
-    print!("{}", head(&stored));
     let metric = "throughput_per_s";
-    print!("\n{}", two_views(&cells, Content::Metric(metric), &title(metric)));
+    let views = two_views(&cells, Content::Metric(metric), &title(metric));
+    format!("{}\n{views}", head(&stored))
 }
 
 fn title(name: &str) -> String {
