@@ -98,11 +98,12 @@ pub fn cannot(what: &str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
     let text = format!("cannot {what} {}", path.display());
     move |error| {
         let advice = match error.kind() {
-            io::ErrorKind::StorageFull => "; free some space, or use --results DIR on another disk",
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                "; use --results DIR to write elsewhere"
+            io::ErrorKind::StorageFull
+            | io::ErrorKind::QuotaExceeded
+            | io::ErrorKind::FileTooLarge => {
+                "; free some space, or use --results DIR on another disk"
             }
-            _ => "",
+            _ => "; use --results DIR to write elsewhere",
         };
         Failure::new(exit_code::CANNOT_WRITE, format!("{text}: {error}{advice}"))
     }
