@@ -27,8 +27,10 @@ pub enum FailureClass {
     LockTimeout,
     /// No row matched the key.
     NoSuchRow,
-    /// Disk, map or memory is full.
+    /// A map or a memory of the engine is full.
     Full,
+    /// There is no room on the disk.
+    DiskFull,
     /// Anything else the engine reports.
     Other,
 }
@@ -40,6 +42,7 @@ impl FailureClass {
             FailureClass::LockTimeout => "lock-timeout",
             FailureClass::NoSuchRow => "no-such-row",
             FailureClass::Full => "full",
+            FailureClass::DiskFull => "disk-full",
             FailureClass::Other => "other",
         }
     }

@@ -137,6 +137,11 @@ fn choose_scale<'a>(
         return Ok((scale.map_or("as-written".to_string(), |scale| scale.name.clone()), scale));
     };
     let scale = file.scale(name).ok_or_else(|| {
+        if file.scales.is_empty() {
+            let message = format!("{} has no scales; leave out --scale", file.file);
+            let place = Place::argument(format!("--scale {name}"));
+            return InputError::about_key(place, "scale", message);
+        }
         let near = suggestion(name, file.scales.iter().map(|scale| scale.name.as_str()));
         let message = format!("{} has no scale \"{name}\"{near}", file.file);
         InputError::about_key(Place::argument(format!("--scale {name}")), "scale", message)

@@ -42,6 +42,9 @@ pub fn find_run(results: &Path, name: &str) -> Result<PathBuf> {
             false if path.is_dir() => {
                 Err(RecordError::NotARun { path, why: "it has no trials.jsonl" })
             }
+            false if path.exists() => {
+                Err(RecordError::NotARun { path, why: "it is not a directory" })
+            }
             false => Err(RecordError::NotARun { path, why: "it does not exist" }),
         };
     }

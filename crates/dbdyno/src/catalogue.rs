@@ -26,17 +26,26 @@ pub fn is_path(experiment: &str) -> bool {
     experiment.contains('/') || experiment.ends_with(".toml")
 }
 
+/// The shipped experiments, for messages.
+fn names() -> String {
+    let names: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
+    names.join(", ")
+}
+
 fn request(question: &Question) -> Result<PlanRequest, Failure> {
     let wrong = |message: String| Failure::new(exit_code::WRONG_INPUT, message);
     let Some(name) = &question.experiment else {
-        let names: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
-        let message =
-            format!("which experiment? Name one ({}) or give the path of a file", names.join(", "));
+        let names = names();
+        let message = format!("which experiment? Name one ({names}) or give the path of a file");
         return Err(wrong(message));
     };
     let experiment = if is_path(name) {
-        let text = std::fs::read_to_string(name)
-            .map_err(|error| wrong(format!("{name}: cannot read this experiment file: {error}")))?;
+        let text = std::fs::read_to_string(name).map_err(|error| {
+            let names = names();
+            wrong(format!(
+                "{name}: cannot read this experiment file: {error}; give the path of one, or a name ({names})"
+            ))
+        })?;
         ExperimentSource::File { file: name.clone(), text }
     } else {
         ExperimentSource::Shipped(name.clone())

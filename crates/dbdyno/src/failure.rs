@@ -26,6 +26,12 @@ impl Failure {
         Failure::new(exit_code::ERROR, message)
     }
 
+    /// An engine found no room for its data.
+    pub fn disk_full(what: &str) -> Self {
+        let advice = "free some space, or use --results DIR on another disk";
+        Failure::new(exit_code::CANNOT_WRITE, format!("{what}; {advice}"))
+    }
+
     /// JSON of our own that could not be made or read.
     pub fn json(error: serde_json::Error) -> Self {
         Failure::other(format!("JSON: {error}"))
@@ -40,7 +46,10 @@ impl fmt::Display for Failure {
 
 impl From<DriverError> for Failure {
     fn from(error: DriverError) -> Self {
-        Failure::other(error.to_string())
+        match error.is_disk_full {
+            true => Failure::disk_full(&error.to_string()),
+            false => Failure::other(error.to_string()),
+        }
     }
 }
 

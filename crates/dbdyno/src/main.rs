@@ -7,6 +7,7 @@ mod exit_code;
 mod failure;
 mod instrument;
 mod job;
+mod output;
 mod pipeline;
 mod progress;
 mod stored;
@@ -19,11 +20,7 @@ use cli::{Cli, Command};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let command = Cli::parse().command;
-    if !matches!(command, Command::Run(_) | Command::Job) {
-        end_with_the_reader();
-    }
-    let done = match command {
+    let done = match Cli::parse().command {
         Command::Plan(args) => cmd::plan::run(&args),
         Command::Run(args) => cmd::run::run(&args),
         Command::Show(args) => cmd::show::run(&args),
@@ -37,11 +34,4 @@ fn main() -> ExitCode {
         failure.code
     })
     .into()
-}
-
-/// Lets a command end when nobody reads its output any more, as in `dbdyno show RUN | head`. Not for what writes to
-/// other processes: there a closed pipe is news of that process.
-fn end_with_the_reader() {
-    // SAFETY: the default action for SIGPIPE is set before any thread is started.
-    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }

@@ -4,6 +4,7 @@
 //! own. What is sealed is never done again, so executing a plan twice, or after a kill, only does what is missing.
 
 use crate::cmd::doctor::{facts_json, host_json};
+use crate::exit_code;
 use crate::failure::Failure;
 use crate::instrument;
 use crate::job::run::{JobEnd, run as run_job};
@@ -31,8 +32,8 @@ const LOAD_LIMIT: Duration = Duration::from_secs(200_000);
 /// Measures everything of the plan that is not sealed yet, and seals the run.
 ///
 /// # Errors
-/// If the run cannot go on: a dataset cannot be loaded or copied, the record cannot be written. A trial that fails is
-/// no error: it is recorded as Failed.
+/// If the run cannot go on: a dataset cannot be loaded or copied, the record cannot be written, the disk is full. A
+/// trial that fails otherwise is no error: it is recorded as Failed.
 pub fn execute(
     plan: &Plan,
     results: &Path,
@@ -145,17 +146,18 @@ impl<'a> Stand<'a> {
             }
         })?;
         let loads = self.plan.datasets.len().max(1) as f64;
-        let reason = match end {
+        let (code, reason) = match end {
             JobEnd::Reported(Report::Loaded { reused: true }) => return Ok(data),
             JobEnd::Reported(Report::Loaded { reused: false }) => {
                 self.progress.advance(self.plan.expected_seconds(estimate::LOADING) / loads);
                 return Ok(data);
             }
-            JobEnd::Reported(Report::Failed { reason, .. }) => reason,
-            JobEnd::Reported(_) => "it ended without saying how".to_owned(),
-            JobEnd::Died(how) => how,
+            JobEnd::Reported(Report::Failed { reason, code, .. }) => (code, reason),
+            JobEnd::Reported(_) => (exit_code::ERROR, "it ended without saying how".to_owned()),
+            JobEnd::Died(how) => (exit_code::ERROR, how),
         };
-        Err(Failure::other(format!("{}: the dataset cannot be loaded: {reason}", block.engine)))
+        let message = format!("{}: the dataset cannot be loaded: {reason}", block.engine);
+        Err(Failure::new(code, message))
     }
 
     /// Measures one trial in a process of its own.
@@ -190,7 +192,15 @@ impl<'a> Stand<'a> {
         self.progress.advance(planned_s + estimate::TRIAL_OVERHEAD_S);
         let (engine_version, reason) = match end {
             JobEnd::Reported(Report::Trial(record)) => return Ok(*record),
-            JobEnd::Reported(Report::Failed { engine_version, reason }) => (engine_version, reason),
+            JobEnd::Reported(Report::Failed { reason, code: exit_code::CANNOT_WRITE, .. }) => {
+                // The disk's failure and not the engine's: no trial would fare better, and this one is for --resume.
+                self.writer.discard_detail(trial.trial)?;
+                let message = format!("trial {}: {reason}", trial.trial);
+                return Err(Failure::new(exit_code::CANNOT_WRITE, message));
+            }
+            JobEnd::Reported(Report::Failed { engine_version, reason, .. }) => {
+                (engine_version, reason)
+            }
             JobEnd::Reported(_) => (String::new(), "it ended without saying how".to_owned()),
             JobEnd::Died(how) => (String::new(), how),
         };

@@ -2,7 +2,7 @@
 //! nothing with `--quiet`.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 /// How to say it.
@@ -44,7 +44,7 @@ impl Progress {
     pub fn step(&self, text: &str) {
         match &self.voice {
             Voice::Bar(bar) => bar.set_message(format!("{text}{}", self.left())),
-            Voice::Lines => eprintln!("{:7.1} s  {text}", self.started.elapsed().as_secs_f64()),
+            Voice::Lines => say(&format!("{:7.1} s  {text}", self.started.elapsed().as_secs_f64())),
             Voice::Silent => {}
         }
     }
@@ -67,8 +67,8 @@ impl Progress {
     /// Prints something for people that must not be lost in the bar.
     pub fn note(&self, text: &str) {
         match &self.voice {
-            Voice::Bar(bar) => bar.suspend(|| eprintln!("{text}")),
-            Voice::Lines => eprintln!("{text}"),
+            Voice::Bar(bar) => bar.suspend(|| say(text)),
+            Voice::Lines => say(text),
             Voice::Silent => {}
         }
     }
@@ -87,4 +87,9 @@ impl Progress {
         let left_s = ((self.expected_s - self.done_s).max(0.0) * pace).round();
         format!("   {:.0}:{:02.0} left", (left_s / 60.0).floor(), left_s % 60.0)
     }
+}
+
+/// A line on standard error. That nobody reads it is no reason to end a run, which `eprintln!` would.
+fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
 }

@@ -98,12 +98,12 @@ pub fn cannot(what: &str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
     let text = format!("cannot {what} {}", path.display());
     move |error| {
         let advice = match error.kind() {
-            io::ErrorKind::StorageFull => "; free some space, or use --results DIR on another disk",
-            io::ErrorKind::PermissionDenied
-            | io::ErrorKind::ReadOnlyFilesystem
-            | io::ErrorKind::NotADirectory
-            | io::ErrorKind::NotFound => "; use --results DIR to write elsewhere",
-            _ => "",
+            io::ErrorKind::StorageFull
+            | io::ErrorKind::QuotaExceeded
+            | io::ErrorKind::FileTooLarge => {
+                "; free some space, or use --results DIR on another disk"
+            }
+            _ => "; use --results DIR to write elsewhere",
         };
         Failure::new(exit_code::CANNOT_WRITE, format!("{text}: {error}{advice}"))
     }

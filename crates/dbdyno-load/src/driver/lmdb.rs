@@ -26,7 +26,13 @@ fn check(code: c_int, doing: &str) -> Result<(), DriverError> {
     }
     // SAFETY: mdb_strerror returns a static string for any code (system errors go through strerror).
     let words = unsafe { CStr::from_ptr(ffi::mdb_strerror(code)) }.to_string_lossy();
-    Err(DriverError::new(format!("lmdb: {doing}: {words} (code {code})")))
+    let error = DriverError::new(format!("lmdb: {doing}: {words} (code {code})"));
+    Err(DriverError { is_disk_full: is_disk_full(code), ..error })
+}
+
+/// Whether there is no room for what was to be written, on the disk or below a limit on the size of files.
+fn is_disk_full(code: c_int) -> bool {
+    matches!(code, libc::ENOSPC | libc::EDQUOT | libc::EFBIG)
 }
 
 /// An open environment; closed when the last handle is dropped.
@@ -471,7 +477,8 @@ impl LmdbClient {
 fn failure(code: c_int) -> Failure {
     let class = match code {
         ffi::MDB_NOTFOUND => FailureClass::NoSuchRow,
-        ffi::MDB_MAP_FULL | ffi::MDB_TXN_FULL | libc::ENOSPC => FailureClass::Full,
+        ffi::MDB_MAP_FULL | ffi::MDB_TXN_FULL => FailureClass::Full,
+        code if is_disk_full(code) => FailureClass::DiskFull,
         _ => FailureClass::Other,
     };
     Failure { class, code }

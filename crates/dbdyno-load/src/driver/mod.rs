@@ -40,13 +40,17 @@ macro_rules! with_driver {
 
 /// What went wrong outside the request loop, in the engine's own words where it had some.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct DriverError(String);
+#[error("{message}")]
+pub struct DriverError {
+    message: String,
+    /// Whether the engine could not write because there is no room, which is nobody's fault and can be mended.
+    pub is_disk_full: bool,
+}
 
 impl DriverError {
     /// An error with this message.
     pub fn new(message: impl Into<String>) -> Self {
-        DriverError(message.into())
+        DriverError { message: message.into(), is_disk_full: false }
     }
 }
 

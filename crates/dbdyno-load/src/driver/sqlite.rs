@@ -22,8 +22,16 @@ const BACKOFF_MS: [u64; 12] = [1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100];
 
 impl From<rusqlite::Error> for DriverError {
     fn from(error: rusqlite::Error) -> Self {
-        DriverError::new(format!("sqlite: {error}"))
+        let is_disk_full =
+            error.sqlite_error().is_some_and(|error| is_disk_full(error.extended_code));
+        DriverError { is_disk_full, ..DriverError::new(format!("sqlite: {error}")) }
     }
+}
+
+/// Whether there is no room for what was to be written. A limit on the size of files or on a user's space, unlike a full
+/// disk, shows as a write that failed.
+fn is_disk_full(code: c_int) -> bool {
+    matches!(code, ffi::SQLITE_FULL | ffi::SQLITE_IOERR_WRITE | ffi::SQLITE_IOERR_SHMSIZE)
 }
 
 /// What a connection does while another one writes.
@@ -396,7 +404,7 @@ impl SqliteClient {
 fn ended_badly(code: c_int) -> Outcome {
     let class = match code & 0xff {
         ffi::SQLITE_BUSY | ffi::SQLITE_LOCKED => FailureClass::LockTimeout,
-        ffi::SQLITE_FULL => FailureClass::Full,
+        _ if is_disk_full(code) => FailureClass::DiskFull,
         _ => FailureClass::Other,
     };
     let failure = Failure { class, code };

@@ -4,6 +4,7 @@ use crate::cli::DoctorArgs;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::instrument;
+use crate::output;
 use crate::view::text::align;
 use dbdyno_host::doctor::{Check, Status, checks, worst};
 use dbdyno_host::facts::HostFacts;
@@ -29,9 +30,9 @@ pub fn run(args: &DoctorArgs) -> Result<u8, Failure> {
     let measured = if args.instrument { Some(instrument::measure(effort)?) } else { None };
     if args.json {
         let text = serde_json::to_string_pretty(&as_json(&facts, &checks, measured.as_ref()));
-        println!("{}", text.map_err(Failure::json)?);
+        output::print(&(text.map_err(Failure::json)? + "\n"))?;
     } else {
-        print(&facts, &checks, measured.as_ref());
+        output::print(&as_text(&facts, &checks, measured.as_ref()))?;
     }
     Ok(if worst(&checks) == Status::Stop { exit_code::HOST_UNFIT } else { exit_code::DONE })
 }
@@ -92,26 +93,27 @@ pub fn facts_json(rows: Vec<(&'static str, String)>) -> Value {
     Value::Object(rows.into_iter().map(|(name, text)| (name.to_owned(), value(text))).collect())
 }
 
-fn print(facts: &HostFacts, checks: &[Check], measured: Option<&Instrument>) {
+fn as_text(facts: &HostFacts, checks: &[Check], measured: Option<&Instrument>) -> String {
     let rows: Vec<Vec<String>> =
         facts.rows().into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
-    print!("{}", align(&rows, 2));
-    println!();
+    let mut out = align(&rows, 2) + "\n";
     for check in checks {
-        println!("{:<7} {}: {}", word(check.status), check.name.replace('_', " "), check.found);
+        let (status, name) = (word(check.status), check.name.replace('_', " "));
+        out += &format!("{status:<7} {name}: {}\n", check.found);
         if !check.advice.is_empty() {
-            println!("        {}", check.advice);
+            out += &format!("        {}\n", check.advice);
         }
     }
     let count = |status| checks.iter().filter(|check| check.status == status).count();
-    println!(
-        "\n{} checks: {} ok, {} with advice, {} that stop a run",
+    out += &format!(
+        "\n{} checks: {} ok, {} with advice, {} that stop a run\n",
         checks.len(),
         count(Status::Ok),
         count(Status::Advice),
         count(Status::Stop)
     );
     if let Some(instrument) = measured {
-        println!("\n{}", instrument::as_text(instrument));
+        out += &format!("\n{}\n", instrument::as_text(instrument));
     }
+    out
 }

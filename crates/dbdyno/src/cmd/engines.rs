@@ -3,6 +3,7 @@
 use crate::cli::EnginesCommand;
 use crate::exit_code;
 use crate::failure::Failure;
+use crate::output;
 use crate::view::text::align;
 use dbdyno_plan::{Durability, DurabilityMapping, ENGINES, EngineFile};
 use serde_json::{Value, json};
@@ -15,11 +16,10 @@ pub fn run(command: &EnginesCommand) -> Result<u8, Failure> {
         .map(|engine| EngineFile::parse(engine.file, engine.text))
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| Failure::new(exit_code::WRONG_INPUT, error.to_string()))?;
-    if *json {
-        println!("{}", Value::Array(engines.iter().map(as_json).collect()));
-    } else {
-        print!("{}", as_text(&engines));
-    }
+    output::print(&match json {
+        true => format!("{}\n", Value::Array(engines.iter().map(as_json).collect())),
+        false => as_text(&engines),
+    })?;
     Ok(exit_code::DONE)
 }
 

@@ -2,7 +2,7 @@
 
 use crate::cli::{ExportArgs, ExportFormat};
 use crate::failure::Failure;
-use crate::{exit_code, stored};
+use crate::{exit_code, output, stored};
 use dbdyno_record::LongFormat;
 use serde::Serializer;
 use serde::ser::SerializeSeq;
@@ -19,10 +19,8 @@ pub fn run(args: &ExportArgs) -> Result<u8, Failure> {
         ExportFormat::Csv => write_csv(&table, &mut out),
         ExportFormat::Json => write_json(&table, &mut out),
     };
-    match written.and_then(|()| out.flush()) {
-        Err(error) => Err(Failure::other(format!("cannot write the export: {error}"))),
-        Ok(()) => Ok(exit_code::DONE),
-    }
+    output::done(written.and_then(|()| out.flush()))?;
+    Ok(exit_code::DONE)
 }
 
 fn write_csv(table: &LongFormat<'_>, out: &mut impl Write) -> io::Result<()> {

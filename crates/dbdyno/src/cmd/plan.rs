@@ -4,6 +4,7 @@ use crate::catalogue;
 use crate::cli::PlanArgs;
 use crate::exit_code;
 use crate::failure::Failure;
+use crate::output;
 use crate::view::text::{align, bytes, duration};
 use dbdyno_plan::{Fate, Plan};
 use std::collections::BTreeMap;
@@ -11,11 +12,7 @@ use std::collections::BTreeMap;
 /// Runs the command.
 pub fn run(args: &PlanArgs) -> Result<u8, Failure> {
     let plan = catalogue::plan(&args.question)?;
-    if args.json {
-        print!("{}", plan.to_json());
-    } else {
-        print!("{}", as_text(&plan));
-    }
+    output::print(&if args.json { plan.to_json() } else { as_text(&plan) })?;
     Ok(exit_code::DONE)
 }
 

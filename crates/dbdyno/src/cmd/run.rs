@@ -5,6 +5,7 @@ use crate::catalogue;
 use crate::cli::RunArgs;
 use crate::exit_code;
 use crate::failure::Failure;
+use crate::output;
 use crate::pipeline;
 use crate::progress::Progress;
 use crate::stored::{self, Stored};
@@ -39,8 +40,7 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
     done?;
     let stored = stored::open(results, &path.to_string_lossy())?;
     let code = code_of(&stored.run);
-    show::print_result(stored);
-    println!("\nrecord: {}", path.display());
+    output::print(&format!("{}\nrecord: {}\n", show::result(stored), path.display()))?;
     Ok(code)
 }
 

@@ -3,6 +3,7 @@
 use crate::cli::ShowArgs;
 use crate::exit_code;
 use crate::failure::Failure;
+use crate::output;
 use crate::stored::{self, Stored};
 use crate::view::cells::{Cell, cells_of};
 use crate::view::pivot::{Base, Content, RUN_SEPARATOR, two_views};
@@ -50,36 +51,38 @@ pub fn run(args: &ShowArgs) -> Result<u8, Failure> {
         known_engine(&cells, base)?;
     }
     if args.json {
-        println!("{}", as_json(&stored, &cells, &metrics));
+        output::print(&format!("{}\n", as_json(&stored, &cells, &metrics)))?;
         return Ok(exit_code::DONE);
     }
+    let mut out = String::new();
     for (number, one) in stored.iter().enumerate() {
         if stored.len() > 1 {
-            println!("{}{RUN_SEPARATOR}", letter(number));
+            let _ = writeln!(out, "{}{RUN_SEPARATOR}", letter(number));
         }
-        print!("{}", head(one));
+        out += &head(one);
     }
-    print!("{}", differences(&stored));
+    out += &differences(&stored);
     let base = match &args.relative_to {
         Some(engine) => Some((Base::Engine(engine), engine.clone())),
         None => (stored.len() > 1).then(|| (Base::FirstRun, "the same engine in A".to_owned())),
     };
     for metric in &metrics {
-        print!("\n{}", two_views(&cells, Content::Metric(metric), &title(metric)));
+        let _ = write!(out, "\n{}", two_views(&cells, Content::Metric(metric), &title(metric)));
         if let Some((base, name)) = &base {
             let title = format!("{} relative to {name}", title(metric));
-            print!("\n{}", two_views(&cells, Content::RatioTo(metric, *base), &title));
+            let _ = write!(out, "\n{}", two_views(&cells, Content::RatioTo(metric, *base), &title));
         }
     }
+    output::print(&out)?;
     Ok(exit_code::DONE)
 }
 
 /// What `run` prints at its end: the same tables that `show` prints.
-pub fn print_result(stored: Stored) {
+pub fn result(stored: Stored) -> String {
     let cells = all_cells(std::slice::from_ref(&stored));
-    print!("{}", head(&stored));
     let metric = "throughput_per_s";
-    print!("\n{}", two_views(&cells, Content::Metric(metric), &title(metric)));
+    let views = two_views(&cells, Content::Metric(metric), &title(metric));
+    format!("{}\n{views}", head(&stored))
 }
 
 fn title(name: &str) -> String {

@@ -108,6 +108,8 @@ pub enum Report {
         engine_version: String,
         /// What went wrong.
         reason: String,
+        /// One of [`crate::exit_code`].
+        code: u8,
     },
 }
 
@@ -168,8 +170,10 @@ pub fn main() -> Result<(), Failure> {
         Work::Trial(trial) => trial::measure(&order, trial, &mut engine_version)
             .map(|record| Report::Trial(Box::new(record))),
     };
-    tell(
-        &done.unwrap_or_else(|failure| Report::Failed { engine_version, reason: failure.message }),
-    );
+    tell(&done.unwrap_or_else(|Failure { message: reason, code }| Report::Failed {
+        engine_version,
+        reason,
+        code,
+    }));
     Ok(())
 }

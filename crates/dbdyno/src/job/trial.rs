@@ -26,7 +26,7 @@ const DRAIN_LIMIT_S: u64 = 30;
 /// Measures the trial, writes its detail files and returns its record.
 ///
 /// # Errors
-/// The engine's or the disk's; the parent records the trial as Failed.
+/// The engine's or the disk's; the parent records the trial as Failed, unless there is no room for any trial.
 pub fn measure(
     order: &Order,
     trial: &TrialOrder,
@@ -57,6 +57,10 @@ fn measure_on<D: Driver>(
     drop(driver);
     if let Some(error) = observer.error.take() {
         return Err(error);
+    }
+    if observer.disk_full > 0 {
+        let what = format!("{} requests found no room on the disk", observer.disk_full);
+        return Err(Failure::disk_full(&what));
     }
     let derived = derive_from(trial, &what, &trialed, &observer)?;
     let end = end_of(order, &what, &trialed, &observer, &derived);

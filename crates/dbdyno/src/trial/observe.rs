@@ -6,6 +6,7 @@ use dbdyno_host::probe::cpu::HostSample;
 use dbdyno_host::probe::disk::{DiskProbe, DiskSample};
 use dbdyno_host::probe::process::{self, ProcessSample};
 use dbdyno_load::measure::{Boundary, Observer};
+use dbdyno_load::outcome::FailureClass;
 use dbdyno_load::recorder::{ClassInterval, Interval, Phase};
 use dbdyno_load::sync_counter;
 
@@ -36,6 +37,8 @@ pub struct TrialObserver<'a> {
     pub due_in_measured: Vec<ClassInterval>,
     /// Requests completed within the measured interval.
     pub completed: u64,
+    /// Requests that found no room on the disk, at any time of the trial.
+    pub disk_full: u64,
     /// Interval logs and series.
     pub files: IntervalFiles,
     /// The first thing that went wrong while sampling.
@@ -52,8 +55,17 @@ impl<'a> TrialObserver<'a> {
         live: &'a mut dyn FnMut(f64),
     ) -> Self {
         let due_in_measured = classes.iter().map(|_| ClassInterval::default()).collect();
-        let (start, end, completed, error) = (None, None, 0, None);
-        TrialObserver { disk, start, end, due_in_measured, completed, files, error, live }
+        TrialObserver {
+            disk,
+            start: None,
+            end: None,
+            due_in_measured,
+            completed: 0,
+            disk_full: 0,
+            files,
+            error: None,
+            live,
+        }
     }
 
     fn sample(&self, threads: &[u32]) -> Result<BoundarySample, Failure> {
@@ -93,6 +105,9 @@ impl Observer for TrialObserver<'_> {
                 total.add(class);
             }
         }
+        let failures = interval.classes.iter().flat_map(|class| &class.failures);
+        let disk_full = failures.filter(|(failure, _)| failure.class == FailureClass::DiskFull);
+        self.disk_full += disk_full.map(|(_, count)| count).sum::<u64>();
         let completed: u64 = interval.classes.iter().map(|class| class.completed).sum();
         if interval.phase == Phase::Measured {
             self.completed += completed;
