@@ -38,6 +38,9 @@ macro_rules! with_driver {
     }};
 }
 
+/// Raised when a driver stores rows in another form, so that datasets loaded before are not taken for new ones.
+pub const STORAGE_FORMAT: u32 = 1;
+
 /// What went wrong outside the request loop, in the engine's own words where it had some.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]

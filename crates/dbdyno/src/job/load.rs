@@ -7,7 +7,7 @@
 use super::{LoadOrder, Order, Report, tell};
 use crate::failure::Failure;
 use crate::workspace::cannot;
-use dbdyno_load::driver::{Driver, OpenOptions};
+use dbdyno_load::driver::{Driver, OpenOptions, STORAGE_FORMAT};
 use dbdyno_load::{dataset, with_driver};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -25,6 +25,7 @@ const REPORT_EVERY: Duration = Duration::from_millis(200);
 struct Marker {
     fingerprint: String,
     engine_version: String,
+    storage_format: u32,
     boot_id: String,
 }
 
@@ -46,11 +47,13 @@ fn complete<D: Driver>(order: &Order, load: &LoadOrder) -> Result<bool, Failure>
     let marker = Marker {
         fingerprint: load.fingerprint.clone(),
         engine_version: version_of::<D>(&options, &load.template)?,
+        storage_format: STORAGE_FORMAT,
         boot_id: fs::read_to_string(BOOT_ID).unwrap_or_default().trim().to_owned(),
     };
     let finished = read_marker(&load.template.join(COMPLETE));
     let same = |found: &Marker| {
-        found.fingerprint == marker.fingerprint && found.engine_version == marker.engine_version
+        // Once complete and forced to disk, it does not matter whether the host was restarted since.
+        *found == Marker { boot_id: found.boot_id.clone(), ..marker.clone() }
     };
     if finished.as_ref().is_some_and(same) {
         return Ok(true);
