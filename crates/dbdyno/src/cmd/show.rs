@@ -45,7 +45,11 @@ pub fn run(args: &ShowArgs) -> Result<u8, Failure> {
         output::print(&format!("{}\n", as_json(&stored, &cells, &metrics)))?;
         return Ok(exit_code::DONE);
     }
-    let mut out: String = stored.iter().map(head).collect();
+    let heads = (0..).zip(&stored).map(|(number, one)| match stored.len() {
+        1 => head(one),
+        _ => format!("{}\n{}\n", run_letter(number), head(one)),
+    });
+    let mut out: String = heads.collect();
     out += &differences(&stored);
     for metric in &metrics {
         let _ = write!(out, "\n{}", two_views(&cells, Content::Metric(metric), &title(metric)));
@@ -103,11 +107,16 @@ fn verify(stored: &[Stored]) -> Result<(), Failure> {
     Err(Failure::new(exit_code::BAD_RECORD, messages.join("\n")))
 }
 
+/// What a run is called where there are several.
+fn run_letter(number: usize) -> char {
+    char::from(b'A' + (number % 26) as u8)
+}
+
 /// Cells of all runs; with several, engines are called by run and name.
 fn all_cells(stored: &[Stored]) -> Vec<Cell> {
     let prefix = |number: usize| match stored.len() {
         1 => String::new(),
-        _ => format!("{}:", char::from(b'A' + (number % 26) as u8)),
+        _ => format!("{}:", run_letter(number)),
     };
     let cells = stored.iter().enumerate();
     cells
@@ -144,12 +153,15 @@ fn head(one: &Stored) -> String {
             .map(|trial| trial.engine_version.as_str())
             .filter(|version| !version.is_empty())
             .collect();
-        let versions: Vec<&str> = versions.into_iter().collect();
+        let versions = match versions.is_empty() {
+            true => "not started".to_owned(),
+            false => versions.into_iter().collect::<Vec<_>>().join(", "),
+        };
         let scope = match engine.lock_scope.as_str() {
             "row" => String::new(),
             scope => format!(", one writer at a time in the whole {scope} (lock_scope = {scope})"),
         };
-        let _ = writeln!(out, "engine {}: {}{scope}", engine.label, versions.join(", "));
+        let _ = writeln!(out, "engine {}: {versions}{scope}", engine.label);
     }
     let values: Vec<f64> = run
         .trials
@@ -196,7 +208,7 @@ fn differences(stored: &[Stored]) -> String {
     let Some((first, others)) = stored.split_first() else { return String::new() };
     let mut out = String::new();
     for (number, one) in (1..).zip(others) {
-        let name = char::from(b'A' + (number % 26) as u8);
+        let name = run_letter(number);
         let (a, b) = (&first.plan, &one.plan);
         if a.workload != b.workload {
             let _ = writeln!(
