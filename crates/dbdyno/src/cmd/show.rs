@@ -170,12 +170,15 @@ fn head(one: &Stored) -> String {
             .map(|trial| trial.engine_version.as_str())
             .filter(|version| !version.is_empty())
             .collect();
-        let versions: Vec<&str> = versions.into_iter().collect();
+        let versions = match versions.is_empty() {
+            true => "not started".to_owned(),
+            false => versions.into_iter().collect::<Vec<_>>().join(", "),
+        };
         let scope = match engine.lock_scope.as_str() {
             "row" => String::new(),
             scope => format!(", one writer at a time in the whole {scope} (lock_scope = {scope})"),
         };
-        let _ = writeln!(out, "engine {}: {}{scope}", engine.label, versions.join(", "));
+        let _ = writeln!(out, "engine {}: {versions}{scope}", engine.label);
     }
     let values: Vec<f64> = run
         .trials
