@@ -373,8 +373,9 @@ fn log_syncs_are_what_the_durability_says() {
         }
         fs::remove_dir_all(place.results().join(run)).expect("removes");
     };
-    // Commits under way at an end of the interval have their sync on the other side of it: one for each client.
-    check("commit-sync", &|syncs, commits, dop| syncs + 2.0 * dop >= commits / dop);
+    // Syncs and commits of the interval are not counted at the same instant; a busy host may put a few milliseconds of
+    // syncs on the other side of its ends. The check that makes a trial Invalid counts over the whole trial.
+    check("commit-sync", &|syncs, commits, dop| syncs >= commits / dop / 2.0);
     check("none", &|syncs, _, _| syncs == 0.0);
 }
 

@@ -12,7 +12,7 @@ use dbdyno_load::driver::{Driver, Receipt};
 use dbdyno_load::measure::Shape;
 use dbdyno_load::outcome::FailureClass;
 use dbdyno_load::trial::{Trial, Trialed};
-use dbdyno_load::{dataset, trial, with_driver};
+use dbdyno_load::{dataset, sync_counter, trial, with_driver};
 use dbdyno_plan::{Arrival, Load, SyncsSeen};
 use dbdyno_record::{DetailWriter, TrialEnd, TrialRecord, utc_text};
 use dbdyno_workload::Seed;
@@ -52,7 +52,15 @@ fn measure_on<D: Driver>(
     let disk = DiskProbe::of_directory(&order.engine.data_directory).ok();
     let files = IntervalFiles::new(REQUEST_CLASSES, SystemTime::now())?;
     let mut observer = TrialObserver::new(disk, REQUEST_CLASSES, files, &mut live);
+    let syncs_before = sync_counter::syncs();
     let trialed = trial::run(&driver, &what, &mut observer)?;
+    // Over the whole trial, when nothing is under way: within the measured interval syncs and commits cannot be counted
+    // at the same instant, and a busy host makes the gap long enough to look like a broken promise.
+    let seen = SyncsSeen {
+        log_syncs: sync_counter::syncs() - syncs_before,
+        commits: trialed.acknowledged,
+        dop: what.shape.clients,
+    };
     // Closing is part of the trial: what an engine does then must not fall on the next one.
     drop(driver);
     if let Some(error) = observer.error.take() {
@@ -63,16 +71,12 @@ fn measure_on<D: Driver>(
         return Err(Failure::disk_full(&what));
     }
     let derived = derive_from(trial, &what, &trialed, &observer)?;
-    let end = end_of(order, &what, &trialed, &observer, &derived);
+    let end = end_of(order, &trialed, &observer, seen);
     let mut detail = DetailWriter::create(&trial.run_directory, trial.record.trial)?;
-    let TrialObserver { files, start, end: end_sample, completed, .. } = observer;
+    let TrialObserver { files, start, end: end_sample, .. } = observer;
     files.write(&mut detail)?;
     write_json(&mut detail, "host_samples.json", &samples_json(&[start, end_sample]))?;
-    write_json(
-        &mut detail,
-        "receipt.json",
-        &receipt_json(order, &receipt, completed, derived.syncs),
-    )?;
+    write_json(&mut detail, "receipt.json", &receipt_json(order, &receipt, seen))?;
     write_json(&mut detail, "check.json", &check_json(trialed.check.as_ref()))?;
     Ok(TrialRecord {
         engine_version: receipt.version,
@@ -139,13 +143,10 @@ fn derive_from(
 /// Measured, unless the engine broke a promise or could not go on.
 fn end_of(
     order: &Order,
-    what: &Trial,
     trialed: &Trialed,
     observer: &TrialObserver<'_>,
-    derived: &Derived,
+    seen: SyncsSeen,
 ) -> TrialEnd {
-    let commits = observer.completed;
-    let seen = SyncsSeen { log_syncs: derived.syncs, commits, dop: what.shape.clients };
     let mut broken = trialed.check.as_ref().map_or(Vec::new(), |check| check.failures.clone());
     broken.extend(order.engine.log_syncs.and_then(|promise| promise.contradiction(seen)));
     if !broken.is_empty() {
@@ -160,7 +161,7 @@ fn end_of(
     };
     if failures().any(|(failure, _)| failure.class == FailureClass::Full) {
         TrialEnd::Failed { reason: format!("disk or map is full: {}", described()) }
-    } else if commits == 0 {
+    } else if observer.completed == 0 {
         let reason = format!("no request was completed in the measured interval: {}", described());
         TrialEnd::Failed { reason: reason.trim_end_matches(": ").to_owned() }
     } else {
@@ -222,12 +223,7 @@ fn samples_json(samples: &[Option<crate::trial::observe::BoundarySample>]) -> se
     serde_json::Value::Object(named.collect())
 }
 
-fn receipt_json(
-    order: &Order,
-    receipt: &Receipt,
-    commits: u64,
-    log_syncs: u64,
-) -> serde_json::Value {
+fn receipt_json(order: &Order, receipt: &Receipt, seen: SyncsSeen) -> serde_json::Value {
     json!({
         "engine": order.engine.name,
         "driver": order.engine.driver,
@@ -235,8 +231,8 @@ fn receipt_json(
         "asked": order.engine.settings,
         "effective": receipt.settings,
         "log_syncs_promised": order.engine.log_syncs,
-        "log_syncs_observed": log_syncs,
-        "commits_observed": commits,
+        "log_syncs_observed": seen.log_syncs,
+        "commits_observed": seen.commits,
     })
 }
 

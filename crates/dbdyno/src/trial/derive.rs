@@ -62,8 +62,6 @@ pub struct Derived {
     pub observations: Vec<Observation>,
     /// What may be wrong with them.
     pub warnings: Vec<Warning>,
-    /// Syncs per completed request, as counted.
-    pub syncs: u64,
 }
 
 impl Derived {
@@ -136,7 +134,7 @@ fn put_costs(derived: &mut Derived, raw: &Raw<'_>) -> Result<(), Failure> {
     let host = cpu::difference(&start.host, &end.host);
     let per_op = |value: f64| value / raw.completed as f64;
     let us_per_op = |ns: f64| per_op(ns / 1e3);
-    derived.syncs = end.syncs - start.syncs;
+    let syncs = end.syncs - start.syncs;
     derived
         .put("rss_mb", own.rss_bytes.map_or(f64::NAN, |bytes| bytes as f64 / f64::from(1 << 20)));
     if raw.completed > 0 {
@@ -154,7 +152,7 @@ fn put_costs(derived: &mut Derived, raw: &Raw<'_>) -> Result<(), Failure> {
         derived.put("background_cpu_us_per_op", us_per_op(background_ns));
         derived.put("host_cpu_us_per_op", us_per_op(host.busy_cpu_ns as f64));
         derived.put("context_switches_per_op", per_op(own.context_switches() as f64));
-        derived.put("log_syncs_per_commit", per_op(derived.syncs as f64));
+        derived.put("log_syncs_per_commit", per_op(syncs as f64));
         if let (Some(start), Some(end)) = (&start.disk, &end.disk) {
             let disk = disk::difference(start, end)?;
             derived.put("reads_per_op", per_op(disk.reads as f64));
