@@ -51,6 +51,7 @@ fn through_the_loop(driver: &Lmdb) -> f64 {
         warmup_ns: ROUND_NS / 10,
         measured_ns: ROUND_NS,
         drain_limit_ns: SECOND,
+        retries_max: u32::MAX,
         seed: Seed(1),
     };
     let mut totals = Totals::default();
@@ -102,7 +103,7 @@ fn main() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let settings = [("no_sync", "true"), ("write_map", "false"), ("map_size_mb", "256")];
     let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-    let options = OpenOptions { directory: directory.path().to_owned(), settings, clients: 1 };
+    let options = OpenOptions::of_directory(directory.path().to_owned(), settings, 1);
     let driver = Lmdb::open(&options).expect("opens");
     driver.create_tables(1).expect("makes a table");
     driver.insert_rows(0, 1..=ROWS, &|_, filler| filler.resize(100, 7)).expect("inserts");

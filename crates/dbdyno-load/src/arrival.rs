@@ -114,6 +114,11 @@ impl Arrival {
         }
     }
 
+    /// Takes out and counts what would still become due before `end`, for a client that gives up at `now`.
+    pub fn count_rest(&mut self, now: Ns, end: Ns) -> u64 {
+        std::iter::from_fn(|| Some(self.next_due(now)).filter(|&due| due < end)).count() as u64
+    }
+
     fn next_uniform(&mut self) -> Ns {
         while let Some(piece) = self.pieces.get(self.piece) {
             let number = self.count * self.clients + self.client;

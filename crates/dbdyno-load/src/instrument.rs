@@ -75,6 +75,7 @@ fn shape(law: ArrivalLaw, rates_per_s: Vec<f64>, clients: u32, measured_ns: Ns) 
         warmup_ns: measured_ns / 10,
         measured_ns,
         drain_limit_ns: SECOND,
+        retries_max: u32::MAX,
         seed: Seed(1),
     }
 }

@@ -14,6 +14,8 @@ mod lazy_zeros;
 pub mod measure;
 pub mod outcome;
 pub mod recorder;
+pub mod server;
 pub mod sync_counter;
 pub mod trial;
+pub mod wire;
 pub mod worker;

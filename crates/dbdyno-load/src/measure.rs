@@ -3,11 +3,11 @@
 //! The caller's [`Observer`] is told each boundary on time, so that it can sample the host there; this crate reads no
 //! `/proc` and writes no file. Start with [`measure`].
 
-use crate::arrival::{Arrival, ArrivalPlan, Timeline};
+use crate::arrival::{Arrival, ArrivalLaw, ArrivalPlan, Timeline};
 use crate::clock::{self, Ns};
 use crate::driver::{Client, ClientCounters, Driver, DriverError};
 use crate::recorder::{Interval, Recorder, Recording, WARMUP};
-use crate::worker::{Limits, WorkerEnd, work};
+use crate::worker::{Lane, Limits, WorkerEnd};
 use dbdyno_workload::{RequestStream, Seed};
 use std::sync::OnceLock;
 use std::sync::mpsc::{self, Sender};
@@ -21,7 +21,7 @@ const STACK_BYTES: usize = 512 << 10;
 /// What to measure.
 #[derive(Debug, Clone)]
 pub struct Shape {
-    /// Concurrent clients, each with one connection and, for engines in this process, one thread.
+    /// Concurrent clients, each with one connection; [`Driver::threads`] says how many threads serve them.
     pub clients: u32,
     /// Tables that requests go to.
     pub tables: u16,
@@ -35,6 +35,8 @@ pub struct Shape {
     pub measured_ns: Ns,
     /// How long after the end requests that were due before it may still be sent or retried.
     pub drain_limit_ns: Ns,
+    /// How often a request that was refused is tried again, where that can help.
+    pub retries_max: u32,
     /// Seed of the arrivals.
     pub seed: Seed,
 }
@@ -72,9 +74,10 @@ pub struct Measured<S> {
     pub unsent: u64,
 }
 
-/// What one client's thread returns.
-struct ClientEnd<S> {
-    stream: S,
+/// What one worker thread returns.
+struct ThreadEnd<S> {
+    /// Its clients' streams, with their numbers.
+    streams: Vec<(u32, S)>,
     counters: ClientCounters,
     end: WorkerEnd,
 }
@@ -88,10 +91,18 @@ struct Start {
 }
 
 impl Start {
-    fn new(timeline: Timeline, shape: &Shape) -> Self {
-        let recording = Recording::new(timeline, shape.classes, shape.clients as usize);
+    fn new(timeline: Timeline, shape: &Shape, threads: usize) -> Self {
+        let recording = Recording::new(timeline, shape.classes, threads);
         Start { timeline, recording, observed: OnceLock::new() }
     }
+}
+
+/// One worker thread and the clients that it serves.
+struct Thread<C, S> {
+    number: usize,
+    clients: Vec<C>,
+    /// The clients' numbers and streams.
+    streams: Vec<(u32, S)>,
 }
 
 /// Runs one measurement. `stream_of` makes each client's request stream.
@@ -104,33 +115,33 @@ pub fn measure<D: Driver, S: RequestStream + Send>(
     stream_of: impl Fn(u32) -> S,
     observer: &mut dyn Observer,
 ) -> Result<Measured<S>, DriverError> {
-    let clients =
-        (0..shape.clients).map(|_| driver.connect(shape.tables)).collect::<Result<Vec<_>, _>>()?;
+    let threads = deal_out(driver, shape, stream_of)?;
+    let number_of_threads = threads.len();
     let start = OnceLock::new();
     let (ready, all_ready) = mpsc::channel();
     thread::scope(|scope| {
-        let spawn = |(number, client)| {
-            let (stream, ready, start) = (stream_of(number), ready.clone(), &start);
+        let spawn = |thread: Thread<D::Client, S>| {
+            let (ready, start) = (ready.clone(), &start);
+            let name = format!("client-{}", thread.number);
             thread::Builder::new()
-                .name(format!("client-{number}"))
+                .name(name.clone())
                 .stack_size(STACK_BYTES)
-                .spawn_scoped(scope, move || {
-                    run_client(number, client, stream, shape, &ready, start)
-                })
-                .map_err(|error| DriverError::new(format!("start client {number}: {error}")))
+                .spawn_scoped(scope, move || run_thread(thread, shape, &ready, start))
+                .map_err(|error| DriverError::new(format!("start the thread {name}: {error}")))
         };
-        let workers = match (0..).zip(clients).map(spawn).collect::<Result<Vec<_>, _>>() {
+        let workers = match threads.into_iter().map(spawn).collect::<Result<Vec<_>, _>>() {
             Ok(workers) => workers,
             Err(error) => {
                 // Those that did start are waiting; a schedule without length lets them go.
-                let start = start.get_or_init(|| Start::new(Timeline::default(), shape));
-                start.observed.get_or_init(|| ());
+                let nothing =
+                    start.get_or_init(|| Start::new(Timeline::default(), shape, number_of_threads));
+                nothing.observed.get_or_init(|| ());
                 return Err(error);
             }
         };
         let threads: Vec<u32> = all_ready.iter().take(workers.len()).collect();
         let timeline = timeline_from(clock::now() + START_DELAY_NS, shape);
-        let start = start.get_or_init(|| Start::new(timeline, shape));
+        let start = start.get_or_init(|| Start::new(timeline, shape, number_of_threads));
         watch(start, &threads, observer);
         let ends = workers
             .into_iter()
@@ -141,32 +152,63 @@ pub fn measure<D: Driver, S: RequestStream + Send>(
     })
 }
 
+/// Connects every client, before any of them starts, and deals them out to threads in turn.
+fn deal_out<D: Driver, S>(
+    driver: &D,
+    shape: &Shape,
+    stream_of: impl Fn(u32) -> S,
+) -> Result<Vec<Thread<D::Client, S>>, DriverError> {
+    let number = driver.threads(shape.clients).clamp(1, shape.clients.max(1)) as usize;
+    let empty = |number| Thread { number, clients: Vec::new(), streams: Vec::new() };
+    let mut threads: Vec<Thread<D::Client, S>> = (0..number).map(empty).collect();
+    for client in 0..shape.clients {
+        let thread = &mut threads[client as usize % number];
+        thread.clients.push(driver.connect(shape.tables)?);
+        thread.streams.push((client, stream_of(client)));
+    }
+    Ok(threads)
+}
+
 fn timeline_from(start: Ns, shape: &Shape) -> Timeline {
     let measure_start = start + shape.warmup_ns;
     Timeline { start, measure_start, end: measure_start + shape.measured_ns }
 }
 
-/// One client's thread, from waiting for the start to the end of its schedule.
-fn run_client<C: Client, S: RequestStream>(
-    number: u32,
-    mut client: C,
-    mut stream: S,
+/// One worker thread, from waiting for the start to the end of its clients' schedules.
+fn run_thread<C: Client, S: RequestStream>(
+    thread: Thread<C, S>,
     shape: &Shape,
     ready: &Sender<u32>,
     start: &OnceLock<Start>,
-) -> ClientEnd<S> {
+) -> ThreadEnd<S> {
     clock::set_timer_slack();
     // Nobody listens any more only if the start failed; the schedule that follows is empty then.
     let _ = ready.send(clock::thread_id());
+    let Thread { number, mut clients, streams } = thread;
     let Start { timeline, recording, observed } = start.wait();
-    let mut arrival = Arrival::new(&shape.arrival, *timeline, number, shape.clients, shape.seed);
-    let mut recorder = Recorder::new(recording, number as usize, arrival.is_open());
-    let limits = Limits { end: timeline.end, give_up: timeline.end + shape.drain_limit_ns };
-    clock::sleep_until(timeline.start);
-    let end = work(&mut client, &mut stream, &mut arrival, &mut recorder, limits);
+    let (numbers, mut lanes): (Vec<u32>, Vec<Lane<S>>) = streams
+        .into_iter()
+        .map(|(client, stream)| {
+            let arrival =
+                Arrival::new(&shape.arrival, *timeline, client, shape.clients, shape.seed);
+            (client, Lane { stream, arrival })
+        })
+        .unzip();
+    let has_schedule = shape.arrival.law != ArrivalLaw::Closed;
+    let mut recorder = Recorder::new(recording, number, has_schedule);
+    let limits = Limits {
+        start: timeline.start,
+        end: timeline.end,
+        give_up: timeline.end + shape.drain_limit_ns,
+        retries_max: shape.retries_max,
+    };
+    let end = C::run(&mut clients, &mut lanes, &mut recorder, limits);
     recorder.finish();
     observed.wait();
-    ClientEnd { stream, counters: client.counters(), end }
+    let counters = clients.iter().map(Client::counters);
+    let counters = counters.fold(ClientCounters::default(), ClientCounters::and);
+    let streams = numbers.into_iter().zip(lanes.into_iter().map(|lane| lane.stream)).collect();
+    ThreadEnd { streams, counters, end }
 }
 
 /// Tells the observer the boundaries when they come, and hands it each second what is complete.
@@ -191,19 +233,16 @@ fn hand_over(start: &Start, observer: &mut dyn Observer) {
     }
 }
 
-fn gather<S>(timeline: Timeline, ends: Vec<ClientEnd<S>>) -> Measured<S> {
-    let mut measured = Measured {
-        timeline,
-        drained: clock::now(),
-        streams: Vec::with_capacity(ends.len()),
-        counters: ClientCounters::default(),
-        unsent: 0,
-    };
-    for client in ends {
-        measured.counters.busy_waits += client.counters.busy_waits;
-        measured.counters.busy_sleep_ns += client.counters.busy_sleep_ns;
-        measured.unsent += client.end.unsent;
-        measured.streams.push(client.stream);
+fn gather<S>(timeline: Timeline, ends: Vec<ThreadEnd<S>>) -> Measured<S> {
+    let drained = clock::now();
+    let (mut counters, mut end) = (ClientCounters::default(), WorkerEnd::default());
+    let mut streams = Vec::new();
+    for thread in ends {
+        counters = counters.and(thread.counters);
+        end = end.and(thread.end);
+        streams.extend(thread.streams);
     }
-    measured
+    streams.sort_by_key(|&(client, _)| client);
+    let streams = streams.into_iter().map(|(_, stream)| stream).collect();
+    Measured { timeline, drained, streams, counters, unsent: end.unsent }
 }

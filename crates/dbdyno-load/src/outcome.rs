@@ -25,6 +25,14 @@ pub struct Failure {
 pub enum FailureClass {
     /// A lock was not had in time.
     LockTimeout,
+    /// The engine ended it to break a circle of waiting transactions.
+    Deadlock,
+    /// The engine could not put it in an order with concurrent transactions.
+    Serialization,
+    /// The engine has too much to do: too many connections, queues full, resources short.
+    Overload,
+    /// The connection was lost before an answer came.
+    LostConnection,
     /// No row matched the key.
     NoSuchRow,
     /// A map or a memory of the engine is full.
@@ -40,6 +48,10 @@ impl FailureClass {
     pub fn name(self) -> &'static str {
         match self {
             FailureClass::LockTimeout => "lock-timeout",
+            FailureClass::Deadlock => "deadlock",
+            FailureClass::Serialization => "serialization",
+            FailureClass::Overload => "overload",
+            FailureClass::LostConnection => "lost-connection",
             FailureClass::NoSuchRow => "no-such-row",
             FailureClass::Full => "full",
             FailureClass::DiskFull => "disk-full",
@@ -49,6 +61,12 @@ impl FailureClass {
 
     /// Whether trying the same request again can help.
     pub fn is_passing(self) -> bool {
-        matches!(self, FailureClass::LockTimeout)
+        matches!(
+            self,
+            FailureClass::LockTimeout
+                | FailureClass::Deadlock
+                | FailureClass::Serialization
+                | FailureClass::Overload
+        )
     }
 }

@@ -14,10 +14,22 @@ use dbdyno_workload::{Request, RequestStream};
 /// When to stop: nothing is due from `end` on, and what is still not sent or retried at `give_up` is left.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
+    /// When the first request may be sent.
+    pub start: Ns,
     /// End of the measured interval.
     pub end: Ns,
     /// End of the time in which late requests are still sent.
     pub give_up: Ns,
+    /// How often a request that was refused is tried again, where that can help.
+    pub retries_max: u32,
+}
+
+/// What one client is to do: its requests and when they are due.
+pub struct Lane<S> {
+    /// Its requests, and its account of how they ended.
+    pub stream: S,
+    /// When they are due.
+    pub arrival: Arrival,
 }
 
 /// What a worker leaves undone, and its own accounts.
@@ -25,6 +37,13 @@ pub struct Limits {
 pub struct WorkerEnd {
     /// Requests that were due before the end and never sent, because the client was too far behind.
     pub unsent: u64,
+}
+
+impl WorkerEnd {
+    /// Two ends together.
+    pub fn and(self, other: WorkerEnd) -> WorkerEnd {
+        WorkerEnd { unsent: self.unsent + other.unsent }
+    }
 }
 
 /// Runs one client until its schedule ends.
@@ -35,7 +54,7 @@ pub fn work<C: Client, S: RequestStream>(
     recorder: &mut Recorder<'_>,
     limits: Limits,
 ) -> WorkerEnd {
-    let mut now = clock::now();
+    let mut now = clock::sleep_until(limits.start);
     loop {
         let due = arrival.next_due(now);
         if due >= limits.end {
@@ -48,7 +67,7 @@ pub fn work<C: Client, S: RequestStream>(
                 recorder.sent_late(request.class);
             }
         } else if now >= limits.give_up {
-            return WorkerEnd { unsent: 1 + count_rest(arrival, now, limits.end) };
+            return WorkerEnd { unsent: 1 + arrival.count_rest(now, limits.end) };
         }
         let sent = now;
         let outcome = client.execute(&request);
@@ -63,10 +82,6 @@ pub fn work<C: Client, S: RequestStream>(
     }
 }
 
-fn count_rest(arrival: &mut Arrival, now: Ns, end: Ns) -> u64 {
-    std::iter::from_fn(|| Some(arrival.next_due(now)).filter(|&due| due < end)).count() as u64
-}
-
 /// Tries a refused request again while that can help, and notes how it ended. Returns the time then.
 #[cold]
 fn after_failure<C: Client, S: RequestStream>(
@@ -78,8 +93,10 @@ fn after_failure<C: Client, S: RequestStream>(
     mut times: RequestTimes,
     mut outcome: Outcome,
 ) -> Ns {
-    loop {
-        let retry = |failure: Failure| failure.class.is_passing() && times.done < limits.give_up;
+    for attempts_left in (0..=limits.retries_max).rev() {
+        let retry = |failure: Failure| {
+            attempts_left > 0 && failure.class.is_passing() && times.done < limits.give_up
+        };
         match outcome {
             Outcome::Acknowledged => {
                 stream.acknowledged(request);
@@ -105,4 +122,5 @@ fn after_failure<C: Client, S: RequestStream>(
         outcome = client.execute(request);
         times.done = clock::now();
     }
+    unreachable!("without attempts left a refusal is final")
 }

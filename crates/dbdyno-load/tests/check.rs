@@ -123,8 +123,7 @@ fn check_of(fault: Fault, changed: &[(&str, &str)]) -> CheckReport {
     }
     let workload = HotRow::from_settings(&settings).expect("valid settings");
     let seed = Seed(3);
-    let options =
-        OpenOptions { directory: std::env::temp_dir(), settings: Default::default(), clients: 4 };
+    let options = OpenOptions::of_directory(std::env::temp_dir(), Default::default(), 4);
     let mut driver = Faulty::open(&options).expect("opens");
     driver.fault = fault;
     let dataset = workload.dataset(seed);
@@ -137,6 +136,7 @@ fn check_of(fault: Fault, changed: &[(&str, &str)]) -> CheckReport {
         warmup_ns: SECOND / 20,
         measured_ns: SECOND / 5,
         drain_limit_ns: SECOND,
+        retries_max: u32::MAX,
         seed,
     };
     let trial = Trial { workload, dataset, dop: 4, seed, shape };

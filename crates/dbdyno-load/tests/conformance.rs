@@ -31,7 +31,7 @@ fn options(directory: &Path, changed: &[(&str, &str)]) -> OpenOptions {
         .chain(changed)
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
         .collect();
-    OpenOptions { directory: directory.to_owned(), settings, clients: 8 }
+    OpenOptions::of_directory(directory.to_owned(), settings, 8)
 }
 
 fn id(table: u16, row: u64) -> RowId {

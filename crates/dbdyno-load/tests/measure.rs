@@ -25,6 +25,7 @@ fn shape(law: ArrivalLaw, rates_per_s: &[f64], clients: u32, measured_ns: Ns) ->
         warmup_ns: 200 * MS,
         measured_ns,
         drain_limit_ns: 5 * SECOND,
+        retries_max: u32::MAX,
         seed: Seed(11),
     }
 }

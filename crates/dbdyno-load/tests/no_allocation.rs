@@ -84,7 +84,7 @@ fn check<D: Driver>(law: ArrivalLaw) {
         ("busy_timeout_ms", "10000"),
     ];
     let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-    let options = OpenOptions { directory: directory.path().to_owned(), settings, clients: 2 };
+    let options = OpenOptions::of_directory(directory.path().to_owned(), settings, 2);
     let driver = D::open(&options).expect("opens");
     driver.create_tables(1).expect("makes a table");
     driver.insert_rows(0, 1..=10, &|_, filler| filler.resize(100, 7)).expect("inserts");
@@ -99,6 +99,7 @@ fn check<D: Driver>(law: ArrivalLaw) {
         warmup_ns: 0,
         measured_ns: SECOND / 4,
         drain_limit_ns: SECOND,
+        retries_max: u32::MAX,
         seed: Seed(1),
     };
     let measured = measure(&driver, &shape, |_| Watching::default(), &mut Totals::default());

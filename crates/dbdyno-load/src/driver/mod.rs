@@ -10,7 +10,10 @@ pub mod null;
 pub mod sqlite;
 
 use crate::outcome::Outcome;
-use dbdyno_workload::{Request, RowId};
+use crate::recorder::Recorder;
+use crate::server::{ClientOptions, Server};
+use crate::worker::{Lane, Limits, WorkerEnd, work};
+use dbdyno_workload::{Request, RequestStream, RowId};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -66,9 +69,22 @@ pub struct OpenOptions {
     pub settings: BTreeMap<String, String>,
     /// How many clients will connect at most, for engines that must know beforehand.
     pub clients: u32,
+    /// Where the engine listens, if it is a server.
+    pub server: Option<Server>,
+    /// How clients of a server speak to it; an engine library has no use for this.
+    pub client: ClientOptions,
 }
 
 impl OpenOptions {
+    /// A library's data directory.
+    pub fn of_directory(
+        directory: PathBuf,
+        settings: BTreeMap<String, String>,
+        clients: u32,
+    ) -> Self {
+        OpenOptions { directory, settings, clients, server: None, client: ClientOptions::default() }
+    }
+
     /// The setting as a word.
     pub fn text(&self, name: &str) -> Result<&str, DriverError> {
         self.settings
@@ -163,6 +179,12 @@ pub trait Driver: Sized + Sync {
 
     /// A new connection to tables 0 to `tables` - 1, ready to execute.
     fn connect(&self, tables: u16) -> Result<Self::Client, DriverError>;
+
+    /// Worker threads that serve so many clients. A call into an engine library blocks its thread, so there each
+    /// client has its own; a server's clients wait on sockets, and a few threads serve them all.
+    fn threads(&self, clients: u32) -> u32 {
+        clients
+    }
 }
 
 /// What a connection counted about its own waiting, since it was opened.
@@ -172,12 +194,39 @@ pub struct ClientCounters {
     pub busy_waits: u64,
     /// Nanoseconds it asked to sleep in those waits.
     pub busy_sleep_ns: u64,
+    /// Times its connection was lost and opened again.
+    pub reconnects: u64,
+}
+
+impl ClientCounters {
+    /// Both clients' counts together.
+    pub fn and(self, other: ClientCounters) -> ClientCounters {
+        ClientCounters {
+            busy_waits: self.busy_waits + other.busy_waits,
+            busy_sleep_ns: self.busy_sleep_ns + other.busy_sleep_ns,
+            reconnects: self.reconnects + other.reconnects,
+        }
+    }
 }
 
 /// One connection: the data plane.
-pub trait Client {
+pub trait Client: Sized {
     /// Does one request and says how it ended.
     fn execute(&mut self, request: &Request) -> Outcome;
+
+    /// Runs the schedules of one worker thread's clients, a lane each, until they end. This one is for clients that
+    /// block, of which a thread has one; see [`Driver::threads`].
+    fn run<S: RequestStream>(
+        clients: &mut [Self],
+        lanes: &mut [Lane<S>],
+        recorder: &mut Recorder<'_>,
+        limits: Limits,
+    ) -> WorkerEnd {
+        let ends = clients.iter_mut().zip(lanes).map(|(client, lane)| {
+            work(client, &mut lane.stream, &mut lane.arrival, recorder, limits)
+        });
+        ends.fold(WorkerEnd::default(), WorkerEnd::and)
+    }
 
     /// What it counted so far.
     fn counters(&self) -> ClientCounters {

@@ -132,16 +132,9 @@ impl Order {
             Setting::Text(text) => text,
             other => other.to_string(),
         };
-        OpenOptions {
-            directory: self.engine.data_directory.clone(),
-            settings: self
-                .engine
-                .settings
-                .iter()
-                .map(|(name, value)| (name.clone(), text(value)))
-                .collect(),
-            clients,
-        }
+        let settings = self.engine.settings.iter();
+        let settings = settings.map(|(name, value)| (name.clone(), text(value))).collect();
+        OpenOptions::of_directory(self.engine.data_directory.clone(), settings, clients)
     }
 }
 

@@ -109,6 +109,7 @@ fn trial_of(order: &Order, trial: &TrialOrder) -> Result<Trial, Failure> {
         warmup_ns: ns(*warmup_s),
         measured_ns: ns(*measured_s),
         drain_limit_ns: DRAIN_LIMIT_S * SECOND,
+        retries_max: u32::MAX,
         seed,
     };
     Ok(Trial { workload, dataset: order.dataset()?, dop: *dop, seed, shape })

@@ -1,0 +1,113 @@
+//! Where a server listens, who asks, and how clients speak to it: what a wire driver must know besides SQL.
+//!
+//! Passwords are wrapped so that no message, log or record shows one by accident.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// A server and a login.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Server {
+    /// How it is reached.
+    pub address: Address,
+    /// Login name.
+    pub user: String,
+    /// Its password, if the server asks for one.
+    pub password: Option<Password>,
+    /// The database (PostgreSQL) or schema (MySQL) that everything happens in.
+    pub database: String,
+    /// Whether and how the connection is encrypted.
+    pub tls: Tls,
+    /// A statement whose only value is the server's version.
+    pub version_query: String,
+    /// A statement that lists the effective settings: name, value.
+    pub settings_query: String,
+}
+
+/// How a server is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// A socket in the file system.
+    Unix(PathBuf),
+    /// A host, as a name or a number, and a port.
+    Tcp {
+        /// Name or number.
+        host: String,
+        /// Port.
+        port: u16,
+    },
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Unix(path) => write!(out, "{}", path.display()),
+            Address::Tcp { host, port } => write!(out, "{host}:{port}"),
+        }
+    }
+}
+
+/// Encryption of a connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Tls {
+    /// None.
+    Off,
+    /// Encrypted, and the server's certificate is checked against its name and the certificates that are trusted:
+    /// those in the file, or the host's own.
+    Verified {
+        /// A file with trusted certificates in PEM form, instead of the host's own.
+        trusted: Option<PathBuf>,
+    },
+}
+
+/// A password. Its `Debug` form does not show it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Password(pub String);
+
+impl fmt::Debug for Password {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Password(..)")
+    }
+}
+
+/// How clients speak to a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientOptions {
+    /// Worker threads; 0 is a quarter of the cores, at least one.
+    pub threads: u32,
+    /// Requests that one client may have under way at a time.
+    pub pipeline: u32,
+    /// How statements are sent.
+    pub statements: Statements,
+    /// What one request is.
+    pub transaction: Transaction,
+}
+
+impl Default for ClientOptions {
+    fn default() -> Self {
+        ClientOptions {
+            threads: 0,
+            pipeline: 1,
+            statements: Statements::Prepared,
+            transaction: Transaction::Autocommit,
+        }
+    }
+}
+
+/// How statements are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Statements {
+    /// Prepared once on each connection, then executed with binary parameters.
+    Prepared,
+    /// As text, parsed by the server each time.
+    Text,
+}
+
+/// What one request is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transaction {
+    /// One statement that commits by itself.
+    Autocommit,
+    /// Begin, the statement, commit: three round trips.
+    BeginCommit,
+}
