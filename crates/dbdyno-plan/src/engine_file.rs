@@ -8,9 +8,12 @@ use std::collections::BTreeMap;
 use dbdyno_workload::Setting;
 use serde::{Deserialize, Serialize};
 
+use crate::harness;
 use crate::input_error::InputError;
+use crate::server_recipe::{PassedAs, ServerRecipe};
+use crate::shipped::FAMILIES;
 use crate::toml_reader::{Entry, Table};
-use crate::value::Wanted;
+use crate::value::{Raw, Wanted};
 
 /// How long an acknowledged commit is promised to last. An experiment chooses one by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -134,6 +137,8 @@ pub enum SettingKind {
     },
     /// Yes or no.
     Flag,
+    /// Any text, for what only the server can judge.
+    Text,
 }
 
 impl SettingKind {
@@ -147,6 +152,7 @@ impl SettingKind {
                 Wanted::Integer { min, max, power_of_two }
             }
             SettingKind::Flag => Wanted::Flag,
+            SettingKind::Text => Wanted::Text,
         }
     }
 }
@@ -162,6 +168,8 @@ pub struct EngineSetting {
     pub about: String,
     /// Whether a loaded dataset is good for one value of it only.
     pub shapes_dataset: bool,
+    /// The parameter of the experiment that it has its value from, unless it is set itself.
+    pub follows: Option<String>,
 }
 
 /// A named set of settings.
@@ -193,6 +201,8 @@ pub struct EngineFile {
     pub about: String,
     /// Driver that speaks to it.
     pub driver: String,
+    /// How to get, start and stop it, if it is a server.
+    pub server: Option<ServerRecipe>,
     /// Whether it is a library inside the trial process.
     pub in_process: bool,
     /// What one update locks: `row`, `table` or `database`.
@@ -218,10 +228,18 @@ pub const BASE_CONFIGURATION: &str = "base";
 const LOCK_SCOPES: &[&str] = &["row", "table", "database"];
 
 impl EngineFile {
-    /// Reads an engine file. `file` is the name that messages use.
+    /// Reads an engine file. `file` is the name that messages use. A file with `family = "NAME"` is put over that
+    /// family's file: it says only what is different.
     pub fn parse(file: &str, text: &str) -> Result<EngineFile, InputError> {
         let mut root = Table::parse(file, text)?;
-        let settings = read_settings(root.table("settings")?)?;
+        if let Some(family) = root.optional("family") {
+            let names = FAMILIES.iter().map(|family| family.name).collect::<Vec<_>>();
+            let word = family.word(&names)?;
+            for known in FAMILIES.iter().filter(|known| known.name == word) {
+                root = root.over(Table::parse(known.file, known.text)?);
+            }
+        }
+        let (settings, passed_as) = read_settings(root.table("settings")?)?;
         let durability = read_durabilities(root.table("durability")?, &settings)?;
         let reserved = reserved_settings(&durability);
         let configurations = read_configurations(
@@ -233,7 +251,18 @@ impl EngineFile {
         let capabilities = root.required("capabilities")?.texts()?;
         let default_for_experiments =
             root.optional("default_for_experiments").map_or(Ok(false), |entry| entry.flag())?;
+        let sources = root.optional("source");
+        let server = match (root.optional("server"), sources) {
+            (Some(server), Some(sources)) => {
+                let recipe = ServerRecipe::read(&sources, server.into_table()?)?;
+                Some(ServerRecipe { settings: passed_as, ..recipe })
+            }
+            (Some(only), None) => return Err(only.wrong("needs a [[source]] beside it")),
+            (None, Some(only)) => return Err(only.wrong("needs a [server] beside it")),
+            (None, None) => None,
+        };
         let engine = EngineFile {
+            server,
             name: root.required("name")?.name()?,
             about: root.required("about")?.text()?,
             driver: root.required("driver")?.name()?,
@@ -265,36 +294,71 @@ fn reserved_settings(durability: &BTreeMap<Durability, DurabilityMapping>) -> Ve
     promises.flat_map(|promise| promise.settings.keys().map(String::as_str)).collect()
 }
 
-fn read_settings(mut table: Table) -> Result<BTreeMap<String, EngineSetting>, InputError> {
-    let mut settings = BTreeMap::new();
+type Declared = (BTreeMap<String, EngineSetting>, BTreeMap<String, PassedAs>);
+
+fn read_settings(mut table: Table) -> Result<Declared, InputError> {
+    let (mut settings, mut passed_as) = (BTreeMap::new(), BTreeMap::new());
     for entry in table.rest() {
         let name = entry.key.clone();
         let mut table = entry.into_table()?;
-        let kind = match table.required("kind")?.word(&["choice", "integer", "flag"])?.as_str() {
-            "choice" => SettingKind::Choice(
-                table.required("choices")?.texts()?.into_iter().map(|(word, _)| word).collect(),
-            ),
-            "integer" => {
-                let min = table.required("min")?.integer(0..=u64::MAX)?;
-                let max = table.required("max")?.integer(min..=u64::MAX)?;
-                let power_of_two =
-                    table.optional("power_of_two").map_or(Ok(false), |entry| entry.flag())?;
-                SettingKind::Integer { min, max, power_of_two }
-            }
-            _ => SettingKind::Flag,
-        };
+        let kind = read_kind(&mut table)?;
         let shapes_dataset =
             table.optional("shapes_dataset").map_or(Ok(false), |entry| entry.flag())?;
-        let setting = EngineSetting {
-            default: table.required("default")?.read(&kind.wanted())?,
-            about: table.required("about")?.text()?,
-            kind,
-            shapes_dataset,
+        if let Some(entry) = table.optional("passed_as") {
+            passed_as.insert(name.clone(), read_passed_as(entry)?);
+        }
+        let follows = table.optional("follows");
+        let default = match &follows {
+            Some(follows) => followed_default(follows)?.read(&kind.wanted())?,
+            None => table.required("default")?.read(&kind.wanted())?,
         };
+        let follows = follows.map(|entry| entry.text()).transpose()?;
+        let about = table.required("about")?.text()?;
         table.finish()?;
-        settings.insert(name, setting);
+        settings.insert(name, EngineSetting { default, about, kind, shapes_dataset, follows });
     }
-    Ok(settings)
+    Ok((settings, passed_as))
+}
+
+fn read_kind(table: &mut Table) -> Result<SettingKind, InputError> {
+    let kinds = ["choice", "integer", "flag", "text"];
+    Ok(match table.required("kind")?.word(&kinds)?.as_str() {
+        "choice" => SettingKind::Choice(
+            table.required("choices")?.texts()?.into_iter().map(|(word, _)| word).collect(),
+        ),
+        "integer" => {
+            let min = table.required("min")?.integer(0..=u64::MAX)?;
+            let max = table.required("max")?.integer(min..=u64::MAX)?;
+            let power_of_two =
+                table.optional("power_of_two").map_or(Ok(false), |entry| entry.flag())?;
+            SettingKind::Integer { min, max, power_of_two }
+        }
+        "flag" => SettingKind::Flag,
+        _ => SettingKind::Text,
+    })
+}
+
+/// The default of the parameter that a setting follows, as if it were written in the setting's place.
+fn followed_default(follows: &Entry) -> Result<Entry, InputError> {
+    let names: Vec<&str> = harness::PARAMETERS.iter().map(|known| known.name).collect();
+    let word = follows.word(&names)?;
+    let parameter = harness::PARAMETERS.iter().find(|known| known.name == word);
+    let default = parameter.map_or("", |known| known.default);
+    Ok(Entry { value: Raw::Word(default.to_owned()), ..follows.clone() })
+}
+
+/// A text or list of texts with `{value}` in it, or a table of such for each value.
+fn read_passed_as(entry: Entry) -> Result<PassedAs, InputError> {
+    let arguments = |entry: &Entry| match &entry.value {
+        Raw::List(_) => entry.items()?.iter().map(Entry::text).collect(),
+        _ => Ok(vec![entry.text()?]),
+    };
+    if !matches!(entry.value, Raw::Table(_)) {
+        return Ok(PassedAs::Argument(arguments(&entry)?));
+    }
+    let by_value = entry.into_table()?.rest().into_iter();
+    let by_value = by_value.map(|entry| Ok((entry.key.clone(), arguments(&entry)?)));
+    Ok(PassedAs::ByValue(by_value.collect::<Result<_, _>>()?))
 }
 
 /// Values for declared settings, with the kinds that they were declared with.

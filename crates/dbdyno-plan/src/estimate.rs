@@ -13,6 +13,8 @@ pub const BLOCK_COPY_BYTES_PER_S: f64 = 500e6;
 pub const DEVICE_PROFILE_S: f64 = 8.0;
 /// Measuring the instrument with the null driver.
 pub const INSTRUMENT_S: f64 = 1.5;
+/// Starting and stopping a server once.
+pub const SERVER_START_S: f64 = 3.0;
 /// Disk that the record of one trial takes.
 pub const RECORD_BYTES_PER_TRIAL: f64 = 100e3;
 
@@ -22,6 +24,8 @@ pub const INSTRUMENT: &str = "instrument";
 pub const DEVICE_PROFILE: &str = "device profile";
 /// See [`INSTRUMENT`].
 pub const LOADING: &str = "loading and ageing";
+/// See [`INSTRUMENT`].
+pub const STARTING: &str = "starting and stopping servers";
 /// See [`INSTRUMENT`].
 pub const COPYING: &str = "copying for blocks";
 
@@ -64,6 +68,10 @@ pub(crate) struct Work {
     /// Bytes of the template that each block copies.
     pub(crate) block_bytes: Vec<f64>,
     pub(crate) device_profile: bool,
+    /// What has to be downloaded if nothing is in the cache.
+    pub(crate) download_bytes: u64,
+    /// Blocks in which a server is started and stopped.
+    pub(crate) server_blocks: usize,
 }
 
 /// Adds up the work.
@@ -87,6 +95,7 @@ pub(crate) fn expected(work: &Work) -> Expected {
             work.loads.iter().map(|load| load.disk_bytes).sum(),
         ),
         part(COPYING, copied / BLOCK_COPY_BYTES_PER_S, copy_disk),
+        part(STARTING, work.server_blocks as f64 * SERVER_START_S, 0.0),
         part("warm-up and measuring", work.trial_seconds.iter().sum(), 0.0),
         part("overhead of trials", trials * TRIAL_OVERHEAD_S, trials * RECORD_BYTES_PER_TRIAL),
     ];
@@ -94,7 +103,7 @@ pub(crate) fn expected(work: &Work) -> Expected {
     Expected {
         seconds: (seconds * 1000.0).round() / 1000.0,
         disk_bytes: parts.iter().map(|part| part.disk_bytes).sum(),
-        download_bytes: 0,
+        download_bytes: work.download_bytes,
         parts,
     }
 }

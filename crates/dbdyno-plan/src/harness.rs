@@ -29,6 +29,61 @@ pub enum Arrival {
 
 const ARRIVALS: &[&str] = &["closed", "uniform", "poisson", "burst-1s"];
 
+const TRANSPORTS: &[&str] = &["own", "unix", "tcp"];
+const STATEMENTS: &[&str] = &["prepared", "text"];
+const TRANSACTIONS: &[&str] = &["autocommit", "begin-commit"];
+
+/// How clients of a server speak to it. Means nothing to an engine library.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientLoad {
+    /// `own`, `unix` or `tcp`.
+    pub transport: String,
+    /// `prepared` or `text`.
+    pub statements: String,
+    /// `autocommit` or `begin-commit`.
+    pub transaction: String,
+    /// Requests under way per client.
+    pub pipeline: u32,
+    /// Threads; 0 is a quarter of the cores.
+    pub threads: u32,
+    /// Attempts after a refused first one.
+    pub retries: u32,
+}
+
+impl Default for ClientLoad {
+    fn default() -> Self {
+        ClientLoad {
+            transport: "own".to_owned(),
+            statements: "prepared".to_owned(),
+            transaction: "autocommit".to_owned(),
+            pipeline: 1,
+            threads: 0,
+            retries: 1_000_000,
+        }
+    }
+}
+
+impl ClientLoad {
+    /// What is asked of the way of speaking that only a server can do, as `key=value`.
+    pub(crate) fn needs_server(&self) -> Vec<String> {
+        let usual = ClientLoad::default();
+        let mut asked = Vec::new();
+        if self.transport != usual.transport {
+            asked.push(format!("transport={}", self.transport));
+        }
+        if self.statements != usual.statements {
+            asked.push(format!("statements={}", self.statements));
+        }
+        if self.transaction != usual.transaction {
+            asked.push(format!("transaction={}", self.transaction));
+        }
+        if self.pipeline != usual.pipeline {
+            asked.push(format!("pipeline={}", self.pipeline));
+        }
+        asked
+    }
+}
+
 fn check_rate(text: &str) -> Result<(), String> {
     Wanted::Rate.read(&crate::value::Raw::Word(text.to_string())).map(|_| ())
 }
@@ -48,6 +103,22 @@ pub const PARAMETERS: &[Parameter] = &[
         about: "Seconds of load before the measured interval." },
     Parameter { name: "measured_s", kind: Kind::Number { min: 0.01, max: 1e6 }, default: "2.0",
         about: "Seconds of the measured interval." },
+    Parameter { name: "transport", kind: Kind::Choice(TRANSPORTS), default: "own",
+        about: "How clients reach a server: unix (socket), tcp (loopback port), or own: unix, or what its URL says." },
+    Parameter { name: "statements", kind: Kind::Choice(STATEMENTS), default: "prepared",
+        about: "How a server gets statements: prepared (binary parameters) or text." },
+    Parameter { name: "transaction", kind: Kind::Choice(TRANSACTIONS), default: "autocommit",
+        about: "What a request is on a server: autocommit, or begin-commit (three round trips)." },
+    Parameter { name: "pipeline", kind: Kind::Integer { min: 1, max: 1_024 }, default: "1",
+        about: "Requests that each client of a server may have under way at a time." },
+    Parameter { name: "client_threads", kind: Kind::Integer { min: 0, max: 1_024 }, default: "0",
+        about: "Threads that serve all clients of a server; 0 is a quarter of the cores, at least one." },
+    Parameter { name: "retries", kind: Kind::Integer { min: 0, max: 1_000_000_000 }, default: "1000000",
+        about: "How often a refused request is tried again where that can help (deadlock, lock timeout); 0 is never." },
+    Parameter { name: "cache_mb", kind: Kind::Integer { min: 8, max: 16_777_216 }, default: "256",
+        about: "Page or block cache of a server, in MiB." },
+    Parameter { name: "log_mb", kind: Kind::Integer { min: 32, max: 1_048_576 }, default: "1024",
+        about: "Write log that a server may fill between checkpoints, in MiB." },
     Parameter { name: "seed", kind: Kind::Integer { min: 0, max: SEED_MAX }, default: "1",
         about: "Seed of the dataset, the request streams and the order of trials." },
     Parameter { name: "device_profile", kind: Kind::Flag, default: "true",
@@ -78,6 +149,9 @@ pub struct Load {
     pub warmup_s: f64,
     /// Seconds of the measured interval.
     pub measured_s: f64,
+    /// How clients of a server speak to it.
+    #[serde(default)]
+    pub client: ClientLoad,
 }
 
 /// A key whose value does not fit the others, and why.
@@ -93,6 +167,7 @@ impl Load {
             Setting::Integer(value) => value,
             _ => unreachable!("{key} was read as a whole number"),
         };
+        let small = |key: &str| u32::try_from(integer(key)).expect("bounds are below 2^32");
         let number = |key: &str| match settings[key] {
             Setting::Number(value) => value,
             _ => unreachable!("{key} was read as a number"),
@@ -136,6 +211,14 @@ impl Load {
                 .expect("durability was read as one of the names"),
             warmup_s: number("warmup_s"),
             measured_s: number("measured_s"),
+            client: ClientLoad {
+                transport: text("transport").to_owned(),
+                statements: text("statements").to_owned(),
+                transaction: text("transaction").to_owned(),
+                pipeline: small("pipeline"),
+                threads: small("client_threads"),
+                retries: small("retries"),
+            },
         })
     }
 }

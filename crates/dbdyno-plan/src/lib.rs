@@ -17,6 +17,7 @@ mod plan;
 mod planning;
 mod request;
 mod resolve;
+mod server_recipe;
 mod shipped;
 mod toml_reader;
 mod value;
@@ -28,7 +29,7 @@ pub use engine_file::{
 };
 pub use estimate::{Expected, ExpectedPart};
 pub use experiment::{ExperimentFile, Order, SCALES, Scale};
-pub use harness::{Arrival, Load, PARAMETERS as HARNESS_PARAMETERS, SEED_MAX};
+pub use harness::{Arrival, ClientLoad, Load, PARAMETERS as HARNESS_PARAMETERS, SEED_MAX};
 pub use input_error::{InputError, Place};
 pub use nearest::{nearest, suggestion};
 pub use plan::{
@@ -37,6 +38,9 @@ pub use plan::{
 };
 pub use planning::{TRIALS_MAX, plan, read_engines};
 pub use request::{ExperimentSource, PlanRequest};
-pub use shipped::{ENGINES, EXPERIMENTS, NamedText};
+pub use server_recipe::{
+    BuildCommand, InitCommand, PassedAs, ServerRecipe, SettleStep, Source, Unpack,
+};
+pub use shipped::{ENGINES, EXPERIMENTS, FAMILIES, NamedText};
 pub use toml_reader::{Entry, Table};
 pub use value::{Item, Raw, SyntaxCheck, Value, Wanted};

@@ -6,14 +6,15 @@
 use dbdyno_workload::{Setting, Settings};
 
 use crate::catalogue::WorkloadFacts;
-use crate::engine_file::{Durability, DurabilityMapping, EngineFile};
+use crate::engine_file::{DurabilityMapping, EngineFile};
+use crate::harness::Load;
 use crate::value::{Raw, Value};
 
 /// What one cell asks of an engine.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Needs<'a> {
     pub(crate) workload: &'a WorkloadFacts,
-    pub(crate) durability: Durability,
+    pub(crate) load: &'a Load,
     /// Given engine settings, `NAME` or `ENGINE.NAME`.
     pub(crate) settings: &'a Settings,
 }
@@ -27,8 +28,13 @@ pub(crate) fn unsupported(needs: &Needs<'_>, engine: &EngineFile) -> Option<Stri
             missing.push(format!("no capability \"{need}\""));
         }
     }
-    if let DurabilityMapping::Unsupported(reason) = &engine.durability[&needs.durability] {
-        missing.push(format!("no durability \"{}\" ({reason})", needs.durability.name()));
+    let durability = needs.load.durability;
+    if let DurabilityMapping::Unsupported(reason) = &engine.durability[&durability] {
+        missing.push(format!("no durability \"{}\" ({reason})", durability.name()));
+    }
+    if engine.in_process {
+        let asked = needs.load.client.needs_server().into_iter();
+        missing.extend(asked.map(|asked| format!("no server, which {asked} is about")));
     }
     for (path, value) in needs.settings {
         missing.extend(setting_refused(path, value, engine));

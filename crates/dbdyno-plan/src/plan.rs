@@ -11,6 +11,7 @@ use crate::engine_file::{Durability, LogSyncs};
 use crate::estimate::Expected;
 use crate::experiment::Order;
 use crate::harness::Load;
+use crate::server_recipe::ServerRecipe;
 use crate::value::Value;
 
 /// Number of the format that this program writes and the newest that it reads.
@@ -86,6 +87,9 @@ pub struct PlannedEngine {
     pub driver: String,
     /// Whether it is a library inside the trial process.
     pub in_process: bool,
+    /// How to get, start and stop it, if it is a server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<ServerRecipe>,
     /// What one update locks: `row`, `table` or `database`.
     pub lock_scope: String,
     /// Whether it keeps what it acknowledges; if not, checks are not run.

@@ -10,7 +10,7 @@ use dbdyno_workload::{Setting, Settings};
 use crate::catalogue::{
     Catalogue, ChosenEngine, DatasetFacts, WorkloadFacts, choose_engine, find_named,
 };
-use crate::engine_file::{DurabilityMapping, EngineFile};
+use crate::engine_file::{DurabilityMapping, EngineFile, EngineSetting};
 use crate::estimate::{self, Work, expected};
 use crate::experiment::{ExperimentFile, SCALES, Scale};
 use crate::input_error::{InputError, Place};
@@ -23,6 +23,7 @@ use crate::plan::{
 };
 use crate::request::{ExperimentSource, PlanRequest, quick_entries, set_entries};
 use crate::resolve::{Combination, Known, Resolved, resolve};
+use crate::server_recipe::Source;
 use crate::value::Value;
 
 /// Most trials of a plan; more is a slip of the pen.
@@ -210,7 +211,7 @@ fn cell(
         key.push_str(&format!(" {name}={}", Value(value.clone())));
     }
     let Combination { load, workload: settings, engine: given, .. } = &combination;
-    let needs = Needs { workload, durability: load.durability, settings: given };
+    let needs = Needs { workload, load, settings: given };
     let not_run = (workload.not_run)(settings, load.dop).map(Fate::NotRun);
     let unsupported = || unsupported(&needs, choice.file).map(Fate::Unsupported);
     let fate = not_run.or_else(unsupported).unwrap_or(Fate::Run);
@@ -239,8 +240,12 @@ fn engine_settings(
     durability: Settings,
 ) -> Settings {
     let file = choice.file;
+    let default = |known: &EngineSetting| {
+        let followed = known.follows.as_ref().and_then(|key| combination.harness.get(key));
+        followed.unwrap_or(&known.default).clone()
+    };
     let mut settings: Settings =
-        file.settings.iter().map(|(name, known)| (name.clone(), known.default.clone())).collect();
+        file.settings.iter().map(|(name, known)| (name.clone(), default(known))).collect();
     settings.extend(file.configurations[&choice.configuration].settings.clone());
     settings.extend(durability);
     let scope = format!("{}.", file.name);
@@ -371,6 +376,7 @@ fn planned_engine(index: usize, engine: &ChosenEngine<'_>, cells: &[Cell]) -> Pl
         configuration: engine.configuration.clone(),
         driver: file.driver.clone(),
         in_process: file.in_process,
+        server: file.server.clone(),
         lock_scope: file.lock_scope.clone(),
         keeps_rows: file.keeps_rows,
         capabilities: file.capabilities.clone(),
@@ -409,6 +415,16 @@ fn list_work(
             engine_settings: values(&cell.load_settings),
         });
     }
+    let downloads = chosen.iter().filter_map(|engine| engine.file.server.as_ref());
+    let downloads = downloads.filter_map(|server| server.sources.first().map(Source::bytes));
+    work.download_bytes = downloads.sum();
+    work.server_blocks = blocks
+        .iter()
+        .filter(|block| {
+            let is_it = |engine: &&ChosenEngine<'_>| engine.label() == block.engine;
+            chosen.iter().find(is_it).is_some_and(|engine| engine.file.server.is_some())
+        })
+        .count();
     work.block_bytes = blocks.iter().map(|block| disk_bytes[block.dataset.as_str()]).collect();
     let run = trials.iter().filter(|trial| trial.fate == Fate::Run);
     work.trial_seconds = run.map(|trial| trial.load.warmup_s + trial.load.measured_s).collect();

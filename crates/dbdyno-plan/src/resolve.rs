@@ -48,6 +48,8 @@ pub(crate) struct Combination {
     pub(crate) factors: BTreeMap<String, Setting>,
     pub(crate) load: Load,
     pub(crate) workload: Settings,
+    /// Every parameter of the harness.
+    pub(crate) harness: Settings,
     /// Given engine settings, `NAME` or `ENGINE.NAME`.
     pub(crate) engine: Settings,
 }
@@ -241,7 +243,8 @@ impl Resolved {
             };
             parameters.iter().map(|known| (known.name.to_string(), value(known))).collect()
         };
-        let load = Load::from_settings(&complete(harness::PARAMETERS))
+        let harness = complete(harness::PARAMETERS);
+        let load = Load::from_settings(&harness)
             .map_err(|misfit| self.misfit(misfit.key, misfit.message))?;
         let workload_settings = complete(workload.parameters);
         (workload.validate)(&workload_settings)
@@ -253,7 +256,7 @@ impl Resolved {
                 Some((path.to_string(), value.clone()))
             })
             .collect();
-        Ok(Combination { factors, load, workload: workload_settings, engine })
+        Ok(Combination { factors, load, workload: workload_settings, harness, engine })
     }
 
     /// An error about a key at the place where it got its value.

@@ -23,10 +23,18 @@ macro_rules! shipped {
 pub const EXPERIMENTS: &[NamedText<'static>] =
     &[shipped!("biebermarks", "experiments/biebermarks.toml")];
 
+/// What engines of one family have in common; an engine file names its family and says what is different.
+pub const FAMILIES: &[NamedText<'static>] = &[
+    shipped!("postgres", "engines/families/postgres.toml"),
+    shipped!("mysql", "engines/families/mysql.toml"),
+    shipped!("mariadb", "engines/families/mariadb.toml"),
+];
+
 /// Engines.
 pub const ENGINES: &[NamedText<'static>] = &[
     shipped!("sqlite", "engines/sqlite/engine.toml"),
     shipped!("lmdb", "engines/lmdb/engine.toml"),
     shipped!("null", "engines/null/engine.toml"),
     shipped!("memory", "engines/memory/engine.toml"),
+    shipped!("postgres-18", "engines/postgres-18/engine.toml"),
 ];

@@ -45,6 +45,11 @@ impl Table {
         Ok(Table { heading: String::new(), place: Place::line(file, 1), entries, asked: vec![] })
     }
 
+    /// Puts this table over another one: what stands here counts, tables are put over each other key by key.
+    pub fn over(self, below: Table) -> Table {
+        Table { entries: over(self.entries, below.entries), ..self }
+    }
+
     /// Takes a key that may be absent.
     pub fn optional(&mut self, key: &str) -> Option<Entry> {
         self.asked.push(key.to_string());
@@ -117,6 +122,14 @@ impl Entry {
     pub fn text(&self) -> Result<String, InputError> {
         match &self.value {
             Raw::Text(text) if !text.trim().is_empty() => Ok(text.clone()),
+            other => Err(self.wrong(&format!("wants text; found {other}"))),
+        }
+    }
+
+    /// The value as text that may be blank.
+    pub fn text_or_blank(&self) -> Result<String, InputError> {
+        match &self.value {
+            Raw::Text(text) => Ok(text.clone()),
             other => Err(self.wrong(&format!("wants text; found {other}"))),
         }
     }
@@ -211,6 +224,21 @@ impl Entry {
             ref other => Err(self.wrong(&format!("wants a table; found {other}"))),
         }
     }
+}
+
+fn over(above: Vec<Entry>, below: Vec<Entry>) -> Vec<Entry> {
+    let mut merged = below;
+    for entry in above {
+        let Some(at) = merged.iter().position(|lower| lower.key == entry.key) else {
+            merged.push(entry);
+            continue;
+        };
+        let lower = std::mem::replace(&mut merged[at], entry);
+        if let (Raw::Table(upper), Raw::Table(lower)) = (&mut merged[at].value, lower.value) {
+            *upper = over(std::mem::take(upper), lower);
+        }
+    }
+    merged
 }
 
 /// ` in [heading]`, or nothing at the top of a file.

@@ -82,6 +82,8 @@ pub enum Wanted<'a> {
     Syntax(SyntaxCheck),
     /// Yes or no.
     Flag,
+    /// Any text, also a blank one.
+    Text,
     /// Requests per second: `none`, a number above zero, or several, one for each equal part of the interval.
     Rate,
 }
@@ -137,6 +139,7 @@ impl Wanted<'_> {
                 Err(why) => Err(format!("does not take \"{word}\": {why}")),
             },
             (Wanted::Flag, Raw::Flag(value)) => Ok(Setting::Flag(*value)),
+            (Wanted::Text, Raw::Text(text)) => Ok(Setting::Text(text.clone())),
             (Wanted::Rate, _) => read_rate(&typed).ok_or_else(found),
             _ => Err(found()),
         }
@@ -150,7 +153,7 @@ impl Wanted<'_> {
             Wanted::Integer { .. } => digits.parse().map_or_else(|_| text(), Raw::Integer),
             Wanted::Number { .. } => digits.parse().map_or_else(|_| text(), Raw::Number),
             Wanted::Flag => word.parse().map_or_else(|_| text(), Raw::Flag),
-            Wanted::Choice(_) | Wanted::Syntax(_) | Wanted::Rate => text(),
+            Wanted::Choice(_) | Wanted::Syntax(_) | Wanted::Rate | Wanted::Text => text(),
         }
     }
 }
@@ -204,6 +207,7 @@ impl fmt::Display for Wanted<'_> {
             Wanted::Choice(words) => write!(out, "one of {}", words.join(", ")),
             Wanted::Syntax(_) => write!(out, "a word"),
             Wanted::Flag => write!(out, "true or false"),
+            Wanted::Text => write!(out, "text"),
             Wanted::Rate => write!(
                 out,
                 "requests per second above 0, at most {HIGHEST_RATE_PER_S}, or several as steps"

@@ -169,6 +169,7 @@ fn a_trial_has_every_value_resolved() {
             durability: Durability::CommitWritten,
             warmup_s: 20.0,
             measured_s: 120.0,
+            client: Default::default(),
         }
     );
     assert_eq!(sqlite.dataset, "sqlite-rows=3200000000 age=8 seed=1-page_size=4096");
