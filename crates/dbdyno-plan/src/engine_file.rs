@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::harness;
 use crate::input_error::InputError;
 use crate::server_recipe::{PassedAs, ServerRecipe};
-use crate::shipped::FAMILIES;
+use crate::shipped::{ENGINES, FAMILIES, NamedText};
 use crate::toml_reader::{Entry, Table};
 use crate::value::{Raw, Wanted};
 
@@ -229,16 +229,11 @@ const LOCK_SCOPES: &[&str] = &["row", "table", "database"];
 
 impl EngineFile {
     /// Reads an engine file. `file` is the name that messages use. A file with `family = "NAME"` is put over that
-    /// family's file: it says only what is different.
+    /// family's file, one with `like = "NAME"` over that engine's: it says only what is different.
     pub fn parse(file: &str, text: &str) -> Result<EngineFile, InputError> {
         let mut root = Table::parse(file, text)?;
-        if let Some(family) = root.optional("family") {
-            let names = FAMILIES.iter().map(|family| family.name).collect::<Vec<_>>();
-            let word = family.word(&names)?;
-            for known in FAMILIES.iter().filter(|known| known.name == word) {
-                root = root.over(Table::parse(known.file, known.text)?);
-            }
-        }
+        root = put_over(root, "like", ENGINES)?;
+        root = put_over(root, "family", FAMILIES)?;
         let (settings, passed_as) = read_settings(root.table("settings")?)?;
         let durability = read_durabilities(root.table("durability")?, &settings)?;
         let reserved = reserved_settings(&durability);
@@ -292,6 +287,19 @@ fn reserved_settings(durability: &BTreeMap<Durability, DurabilityMapping>) -> Ve
         DurabilityMapping::Unsupported(_) => None,
     });
     promises.flat_map(|promise| promise.settings.keys().map(String::as_str)).collect()
+}
+
+/// The table over the text that its key `key` names, or as it is without that key.
+fn put_over(
+    mut root: Table,
+    key: &str,
+    known: &[NamedText<'static>],
+) -> Result<Table, InputError> {
+    let Some(entry) = root.optional(key) else { return Ok(root) };
+    let names: Vec<&str> = known.iter().map(|known| known.name).collect();
+    let word = entry.word(&names)?;
+    let below = known.iter().find(|known| known.name == word);
+    below.map_or(Ok(root.clone()), |below| Ok(root.over(Table::parse(below.file, below.text)?)))
 }
 
 type Declared = (BTreeMap<String, EngineSetting>, BTreeMap<String, PassedAs>);

@@ -101,7 +101,7 @@ pub struct PlannedEngine {
 }
 
 /// What an engine promises at a durability.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlannedPromise {
     /// How it is reached.
     pub about: String,
@@ -111,6 +111,9 @@ pub struct PlannedPromise {
     pub host_death: String,
     /// How often the log is forced, to be held against what is seen.
     pub log_syncs: LogSyncs,
+    /// Settings that bring it about.
+    #[serde(default)]
+    pub settings: BTreeMap<String, Value>,
 }
 
 /// A dataset in an engine: loaded once, copied for every block.

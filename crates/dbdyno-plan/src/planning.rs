@@ -365,6 +365,7 @@ fn planned_engine(index: usize, engine: &ChosenEngine<'_>, cells: &[Cell]) -> Pl
                     process_death: promise.process_death.clone(),
                     host_death: promise.host_death.clone(),
                     log_syncs: promise.log_syncs,
+                    settings: values(&promise.settings),
                 },
             );
         }

@@ -11,7 +11,7 @@ use crate::nearest::suggestion;
 use crate::value::{Item, Raw, Wanted};
 
 /// A table being read: keys that were taken are gone from it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Table {
     heading: String,
     place: Place,

@@ -27,7 +27,10 @@ Exit codes:
   6  the results directory cannot be written
   7  this host should not start a run (doctor)
   8  a trial Failed
-  9  a trial is Invalid: its check failed";
+  9  a trial is Invalid: its check failed
+  10  an engine could not be fetched, or is not what its file promises
+  11  a server could not be started, or does not answer
+  130  stopped by Ctrl-C or a termination signal; what was measured is kept";
 
 /// The commands.
 #[derive(Debug, Subcommand)]

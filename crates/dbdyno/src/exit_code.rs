@@ -19,6 +19,12 @@ pub const HOST_UNFIT: u8 = 7;
 pub const TRIAL_FAILED: u8 = 8;
 /// A trial is Invalid: its check failed.
 pub const TRIAL_INVALID: u8 = 9;
+/// An engine could not be fetched, or is not what its file promises.
+pub const NOT_FETCHED: u8 = 10;
+/// A server could not be started, or does not answer.
+pub const NO_SERVER: u8 = 11;
+/// Stopped by Ctrl-C or a termination signal; what was measured is kept.
+pub const INTERRUPTED: u8 = 130;
 
 #[cfg(test)]
 mod tests {
@@ -38,6 +44,9 @@ mod tests {
             HOST_UNFIT,
             TRIAL_FAILED,
             TRIAL_INVALID,
+            NOT_FETCHED,
+            NO_SERVER,
+            INTERRUPTED,
         ];
         let listed = crate::cli::EXIT_CODES
             .lines()

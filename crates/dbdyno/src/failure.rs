@@ -3,6 +3,7 @@
 use crate::exit_code;
 use dbdyno_host::HostError;
 use dbdyno_load::driver::DriverError;
+use dbdyno_provision::{ProvisionError, Trouble};
 use dbdyno_record::RecordError;
 use std::fmt;
 
@@ -56,6 +57,18 @@ impl From<DriverError> for Failure {
 impl From<HostError> for Failure {
     fn from(error: HostError) -> Self {
         Failure::other(error.to_string())
+    }
+}
+
+impl From<ProvisionError> for Failure {
+    fn from(error: ProvisionError) -> Self {
+        let code = match error.trouble {
+            Trouble::HostLacks => exit_code::HOST_UNFIT,
+            Trouble::Download | Trouble::WrongContent => exit_code::NOT_FETCHED,
+            Trouble::CannotWrite => exit_code::CANNOT_WRITE,
+            Trouble::Server => exit_code::NO_SERVER,
+        };
+        Failure::new(code, error.message)
     }
 }
 

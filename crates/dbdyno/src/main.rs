@@ -1,16 +1,21 @@
 //! The command. Reads as the program: understand the command line, do it, say what went wrong, end with its exit code.
 
+mod block;
 mod catalogue;
 mod cli;
 mod cmd;
+mod credentials;
 mod exit_code;
 mod failure;
 mod instrument;
+mod interrupt;
 mod job;
 mod output;
 mod pipeline;
 mod progress;
+mod servers;
 mod stored;
+mod template;
 mod trial;
 mod view;
 mod workspace;

@@ -7,19 +7,26 @@ use crate::cmd::doctor::{facts_json, host_json};
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::instrument;
-use crate::job::run::{JobEnd, run as run_job};
+use crate::block::{Block, Parts};
+use crate::interrupt;
+use crate::job::run::{JobEnd, Watch, run as run_job};
 use crate::job::{EngineOrder, LoadOrder, Order, Report, TrialOrder, Work};
 use crate::progress::Progress;
+use crate::servers::{Servers, StartOrder};
 use crate::stored::factors;
-use crate::workspace::Workspace;
+use crate::template::{self, Template};
+use crate::workspace::{Workspace, force_to_disk};
 use dbdyno_host::device_profile::{Budget, DeviceProfile};
 use dbdyno_host::facts::HostFacts;
 use dbdyno_load::instrument::{Effort, Instrument};
-use dbdyno_plan::{Fate, Plan, PlannedBlock, PlannedTrial, Value as PlanValue, estimate};
+use dbdyno_plan::{
+    Fate, Plan, PlannedBlock, PlannedEngine, PlannedTrial, Value as PlanValue, estimate,
+};
 use dbdyno_record::{Run, RunWriter, TrialEnd, TrialRecord, utc_text};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
 /// What `run` spends on measuring the instrument: nine rounds of 60 ms, and half a second of timers.
@@ -29,6 +36,18 @@ const TRIAL_GRACE: Duration = Duration::from_secs(120);
 /// A load that has no end after this time hangs: 400 million rows at 2,000 a second.
 const LOAD_LIMIT: Duration = Duration::from_secs(200_000);
 
+/// What a run is done with, besides its plan.
+pub struct Means<'a> {
+    /// Where runs, templates and copies lie.
+    pub results: &'a Path,
+    /// Where installed engines lie.
+    pub cache: &'a Path,
+    /// Nothing is downloaded.
+    pub offline: bool,
+    /// Data directories of servers that failed in a trial are kept.
+    pub keep_data: bool,
+}
+
 /// Measures everything of the plan that is not sealed yet, and seals the run.
 ///
 /// # Errors
@@ -36,54 +55,102 @@ const LOAD_LIMIT: Duration = Duration::from_secs(200_000);
 /// trial that fails otherwise is no error: it is recorded as Failed.
 pub fn execute(
     plan: &Plan,
-    results: &Path,
+    means: &Means<'_>,
     writer: RunWriter,
     progress: &mut Progress,
 ) -> Result<(), Failure> {
-    let mut stand = Stand::set_up(plan, results, writer, progress)?;
+    let servers = provision(plan, means, progress)?;
+    let mut stand = Stand::set_up(plan, means, writer, progress)?;
     stand.seal_what_is_not_run()?;
-    for block in stand.unfinished_blocks() {
-        let template = stand.load(block)?;
-        let data = stand.workspace.copy_for_block(&template)?;
-        for trial in stand.unsealed_trials(block) {
-            let record = stand.measure(trial, &data)?;
+    for planned in stand.unfinished_blocks() {
+        let template = stand.load(planned, &servers)?;
+        let workspace = stand.workspace.clone();
+        let mut block = stand.block(planned, &servers, &workspace, template)?;
+        for trial in stand.unsealed_trials(planned) {
+            let record = stand.measure(trial, &mut block)?;
             stand.writer.seal_trial(&record)?;
         }
+        block.stop()?;
     }
     stand.finish()
+}
+
+/// Installs servers before anything is measured, and removes what a killed dbdyno left running.
+fn provision(
+    plan: &Plan,
+    means: &Means<'_>,
+    progress: &mut Progress,
+) -> Result<Servers, Failure> {
+    if plan.engines.iter().all(|engine| engine.server.is_none()) {
+        return Ok(Servers::default());
+    }
+    Servers::prepare_process()?.iter().for_each(|left| progress.note(left));
+    Servers::install(plan, means.cache, means.offline, &mut |text| progress.step(&text))
 }
 
 /// What a run has in hand while it goes on.
 struct Stand<'a> {
     plan: &'a Plan,
-    results: &'a Path,
+    means: &'a Means<'a>,
     writer: RunWriter,
-    workspace: Workspace,
+    workspace: Rc<Workspace>,
     progress: &'a mut Progress,
     instrument: Instrument,
     /// The last restart number given out; they go on after a resume.
     restart: u32,
 }
 
+/// A job that is followed: its progress goes to the screen, and it is ended early for a reason.
+struct Follow<'f, 'b> {
+    progress: &'f Progress,
+    label: &'f str,
+    block: Option<&'f mut Block<'b>>,
+    server_ended: Option<String>,
+}
+
+impl Watch for Follow<'_, '_> {
+    fn progress(&mut self, report: Report) {
+        let label = self.label;
+        match report {
+            Report::Rate(rate) => self.progress.live(&format!("{label}  {rate:.0}/s")),
+            Report::Loading { done, total } => {
+                let percent = done as f64 / total.max(1) as f64 * 100.0;
+                self.progress.live(&format!("{label} {percent:.0}%"));
+            }
+            _ => {}
+        }
+    }
+
+    fn reason_to_end(&mut self) -> Option<String> {
+        if interrupt::has_come() {
+            return Some("stopped by a signal".to_owned());
+        }
+        let ended = self.block.as_mut()?.ended()?;
+        let reason = format!("the server ended: {ended}");
+        self.server_ended = Some(reason.clone());
+        Some(reason)
+    }
+}
+
 impl<'a> Stand<'a> {
     /// Notes host and instrument in the record and makes the workspace.
     fn set_up(
         plan: &'a Plan,
-        results: &'a Path,
+        means: &'a Means<'a>,
         mut writer: RunWriter,
         progress: &'a mut Progress,
     ) -> Result<Self, Failure> {
         let run = Run::open(writer.path())?;
-        let workspace = Workspace::create(results, &run.header.run)?;
+        let workspace = Rc::new(Workspace::create(means.results, &run.header.run)?);
         let restart = run.trials.iter().map(|trial| trial.restart).max().unwrap_or(0);
         progress.step("host facts and instrument");
-        add(&mut writer, "host", &host_json(&HostFacts::read(results)))?;
+        add(&mut writer, "host", &host_json(&HostFacts::read(means.results)))?;
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
         let effort = Effort { rounds: 9, round_ns: EFFORT_ROUND_NS, cores };
         let instrument = instrument::measure(effort)?;
         add(&mut writer, "instrument", &instrument::as_json(&instrument))?;
         progress.advance(plan.expected_seconds(estimate::INSTRUMENT));
-        let mut stand = Stand { plan, results, writer, workspace, progress, instrument, restart };
+        let mut stand = Stand { plan, means, writer, workspace, progress, instrument, restart };
         stand.profile_device("device_profile_before")?;
         Ok(stand)
     }
@@ -91,7 +158,7 @@ impl<'a> Stand<'a> {
     fn profile_device(&mut self, name: &str) -> Result<(), Failure> {
         if self.plan.device_profile {
             self.progress.step("device profile");
-            let profile = DeviceProfile::measure(self.results, Budget::default());
+            let profile = DeviceProfile::measure(self.means.results, Budget::default());
             add(&mut self.writer, name, &facts_json(profile.rows()))?;
             // One of two: before and after.
             self.progress.advance(self.plan.expected_seconds(estimate::DEVICE_PROFILE) / 2.0);
@@ -124,95 +191,208 @@ impl<'a> Stand<'a> {
         blocks.filter(|block| !self.unsealed_trials(block).is_empty()).collect()
     }
 
+    fn planned_engine(&self, label: &str) -> Result<&'a PlannedEngine, Failure> {
+        let missing = || Failure::other(format!("the plan has no engine {label}"));
+        self.plan.engine(label).ok_or_else(missing)
+    }
+
     /// Completes the template of a block's dataset, or finds it complete, and returns its data directory.
-    fn load(&mut self, block: &PlannedBlock) -> Result<PathBuf, Failure> {
+    fn load(&mut self, block: &PlannedBlock, servers: &Servers) -> Result<PathBuf, Failure> {
         let trials = self.unsealed_trials(block);
         let Some(first) = trials.first() else {
             return Err(Failure::other("a block without trials was to be loaded"));
         };
-        let template = self.results.join("cache").join("datasets").join(&block.dataset);
-        let data = template.join("data");
-        let load = LoadOrder { template, fingerprint: block.dataset.clone() };
+        let directory = self.means.results.join("cache").join("datasets").join(&block.dataset);
+        let engine = self.planned_engine(&block.engine)?;
         let settings = self.plan.dataset(&block.dataset).map(|dataset| &dataset.engine_settings);
         let settings = settings.unwrap_or(&first.engine_settings);
-        let order = self.order(first, settings, &data, Work::Load(load));
         let label = format!("block {}: {} dataset", block.block, block.engine);
         self.progress.step(&label);
-        let progress = &self.progress;
-        let end = run_job(&order, LOAD_LIMIT, &mut |report| {
-            if let Report::Loading { done, total } = report {
-                progress
-                    .live(&format!("{label} {:.0}%", done as f64 / total.max(1) as f64 * 100.0));
-            }
-        })?;
-        let loads = self.plan.datasets.len().max(1) as f64;
-        let (code, reason) = match end {
-            JobEnd::Reported(Report::Loaded { reused: true }) => return Ok(data),
-            JobEnd::Reported(Report::Loaded { reused: false }) => {
-                self.progress.advance(self.plan.expected_seconds(estimate::LOADING) / loads);
-                return Ok(data);
-            }
-            JobEnd::Reported(Report::Failed { reason, code, .. }) => (code, reason),
-            JobEnd::Reported(_) => (exit_code::ERROR, "it ended without saying how".to_owned()),
-            JobEnd::Died(how) => (exit_code::ERROR, how),
+        let data = directory.join("data");
+        let load = LoadOrder { template: directory, fingerprint: block.dataset.clone() };
+        let order = self.order(first, settings, &data, Work::Load(load.clone()));
+        let failed = |failure: Failure| {
+            let message = format!("{}: the dataset cannot be loaded: {failure}", block.engine);
+            Failure::new(failure.code, message)
         };
-        let message = format!("{}: the dataset cannot be loaded: {reason}", block.engine);
-        Err(Failure::new(code, message))
+        let reused = match &engine.server {
+            None => self.run_load(&order, &label),
+            Some(recipe) if recipe.running_url().is_some() => {
+                let directory = self.workspace.server_directory();
+                let start =
+                    StartOrder { engine, settings, directory: &directory, with_port: false };
+                servers.start(&start).and_then(|started| {
+                    let server = Some(started.order.clone());
+                    let engine = EngineOrder { server, ..order.engine.clone() };
+                    self.run_load(&Order { engine, ..order.clone() }, &label)
+                })
+            }
+            Some(_) => self.load_server(&order, &load, &label, servers, settings),
+        };
+        if !reused.map_err(failed)? {
+            let loads = self.plan.datasets.len().max(1) as f64;
+            self.progress.advance(self.plan.expected_seconds(estimate::LOADING) / loads);
+        }
+        Ok(data)
+    }
+
+    /// Completes a template by a server that runs on it.
+    fn load_server(
+        &self,
+        order: &Order,
+        load: &LoadOrder,
+        label: &str,
+        servers: &Servers,
+        settings: &BTreeMap<String, PlanValue>,
+    ) -> Result<bool, Failure> {
+        let engine = self.planned_engine(&order.engine.label)?;
+        let version = servers.installed_from(engine);
+        let template = Template::open(&load.template, &load.fingerprint, &version)?;
+        let data = &order.engine.data_directory;
+        let start =
+            StartOrder { engine, settings, directory: &load.template, with_port: false };
+        match template.begin(data)? {
+            template::State::Complete => return Ok(true),
+            template::State::Begun => {}
+            template::State::Empty => servers.init(&start)?,
+        }
+        let started = servers.start(&start)?;
+        template.begun()?;
+        let engine = EngineOrder { server: Some(started.order.clone()), ..order.engine.clone() };
+        let done = self.run_load(&Order { engine, ..order.clone() }, label);
+        // A clean stop also after a failure: what was loaded is used by the next attempt.
+        started.stop()?;
+        done?;
+        force_to_disk(&load.template)?;
+        template.complete()?;
+        Ok(false)
+    }
+
+    fn run_load(&self, order: &Order, label: &str) -> Result<bool, Failure> {
+        let mut follow =
+            Follow { progress: self.progress, label, block: None, server_ended: None };
+        let end = run_job(order, LOAD_LIMIT, &mut follow)?;
+        interrupt::check()?;
+        match end {
+            JobEnd::Reported(Report::Loaded { reused }) => Ok(reused),
+            JobEnd::Reported(Report::Failed { reason, code, .. }) => {
+                Err(Failure::new(code, reason))
+            }
+            JobEnd::Reported(_) => Err(Failure::other("it ended without saying how")),
+            JobEnd::Died(how) => Err(Failure::other(how)),
+        }
+    }
+
+    /// The engine of a block, of which nothing is copied or started yet.
+    fn block<'b>(
+        &self,
+        planned: &PlannedBlock,
+        servers: &'b Servers,
+        workspace: &'b Workspace,
+        template_data: PathBuf,
+    ) -> Result<Block<'b>, Failure>
+    where
+        'a: 'b,
+    {
+        let trials = self.unsealed_trials(planned);
+        let Some(first) = trials.first() else {
+            return Err(Failure::other("a block without trials was to be measured"));
+        };
+        Ok(Block::new(Parts {
+            servers,
+            workspace,
+            engine: self.planned_engine(&planned.engine)?,
+            settings: &first.engine_settings,
+            template_data,
+            with_port: trials.iter().any(|trial| trial.load.client.transport == "tcp"),
+        }))
     }
 
     /// Measures one trial in a process of its own.
-    fn measure(&mut self, trial: &PlannedTrial, data: &Path) -> Result<TrialRecord, Failure> {
+    fn measure(
+        &mut self,
+        trial: &PlannedTrial,
+        block: &mut Block<'_>,
+    ) -> Result<TrialRecord, Failure> {
+        interrupt::check()?;
         let started = (SystemTime::now(), std::time::Instant::now());
         self.writer.discard_detail(trial.trial)?;
-        // Each trial opens the engine library anew, so each is a restart.
-        self.restart += 1;
-        let planned_s = trial.load.warmup_s + trial.load.measured_s;
-        let work = TrialOrder {
-            run_directory: self.writer.path().to_owned(),
-            record: TrialRecord {
-                restart: self.restart,
-                ..self.record(trial, TrialEnd::Failed { reason: "not measured yet".to_owned() })
-            },
-            load: trial.load.clone(),
-            clock_read_ns: self.instrument.clock_read_ns,
-            null_driver_ns: self.instrument.null_driver_ns_median(),
-        };
-        let record = work.record.clone();
-        let order = self.order(trial, &trial.engine_settings, data, Work::Trial(Box::new(work)));
         let label =
             format!("trial {}/{} {}", trial.trial, self.plan.trials_to_run().count(), trial.cell);
         self.progress.step(&label);
-        let progress = &self.progress;
-        let limit = Duration::from_secs_f64(planned_s * 2.0) + TRIAL_GRACE;
-        let end = run_job(&order, limit, &mut |report| {
-            if let Report::Rate(rate) = report {
-                progress.live(&format!("{label}  {rate:.0}/s"));
-            }
-        })?;
-        self.progress.advance(planned_s + estimate::TRIAL_OVERHEAD_S);
-        let (engine_version, reason) = match end {
-            JobEnd::Reported(Report::Trial(record)) => return Ok(*record),
-            JobEnd::Reported(Report::Failed { reason, code: exit_code::CANNOT_WRITE, .. }) => {
-                // The disk's failure and not the engine's: no trial would fare better, and this one is for --resume.
-                self.writer.discard_detail(trial.trial)?;
-                let message = format!("trial {}: {reason}", trial.trial);
-                return Err(Failure::new(exit_code::CANNOT_WRITE, message));
-            }
-            JobEnd::Reported(Report::Failed { engine_version, reason, .. }) => {
-                (engine_version, reason)
-            }
-            JobEnd::Reported(_) => (String::new(), "it ended without saying how".to_owned()),
-            JobEnd::Died(how) => (String::new(), how),
-        };
-        self.progress.note(&format!("{label} failed: {reason}"));
-        self.writer.discard_detail(trial.trial)?;
-        Ok(TrialRecord {
+        let failed = |reason: String, engine_version: String, record: TrialRecord| TrialRecord {
             engine_version,
             started_utc: utc_text(started.0),
             duration_s: started.1.elapsed().as_secs_f64(),
             end: TrialEnd::Failed { reason },
             ..record
-        })
+        };
+        let unmeasured =
+            self.record(trial, TrialEnd::Failed { reason: "not measured yet".to_owned() });
+        let ready = match block.ready() {
+            Ok(ready) => ready,
+            Err(failure) if failure.code == exit_code::NO_SERVER => {
+                self.progress.note(&format!("{label} failed: {failure}"));
+                return Ok(failed(failure.message, String::new(), unmeasured));
+            }
+            Err(failure) => return Err(failure),
+        };
+        self.restart += u32::from(ready.is_fresh);
+        let record = TrialRecord { restart: self.restart, ..unmeasured };
+        let planned_s = trial.load.warmup_s + trial.load.measured_s;
+        let work = TrialOrder {
+            run_directory: self.writer.path().to_owned(),
+            record: record.clone(),
+            load: trial.load.clone(),
+            clock_read_ns: self.instrument.clock_read_ns,
+            null_driver_ns: self.instrument.null_driver_ns_median(),
+        };
+        let work = Work::Trial(Box::new(work));
+        let order = self.order(trial, &trial.engine_settings, &ready.data, work);
+        let order = Order { engine: EngineOrder { server: ready.server, ..order.engine }, ..order };
+        let limit = Duration::from_secs_f64(planned_s * 2.0) + TRIAL_GRACE;
+        let mut follow = Follow {
+            progress: self.progress,
+            label: &label,
+            block: Some(block),
+            server_ended: None,
+        };
+        let end = run_job(&order, limit, &mut follow)?;
+        let server_ended = follow.server_ended.or_else(|| block.ended());
+        self.progress.advance(planned_s + estimate::TRIAL_OVERHEAD_S);
+        if interrupt::has_come() {
+            self.writer.discard_detail(trial.trial)?;
+        }
+        interrupt::check()?;
+        let (engine_version, reason) = match (end, server_ended) {
+            (_, Some(reason)) => (String::new(), reason),
+            (JobEnd::Reported(Report::Trial(record)), None) => return Ok(*record),
+            (JobEnd::Reported(Report::Failed { reason, code, .. }), None)
+                if code == exit_code::CANNOT_WRITE =>
+            {
+                // The disk's failure and not the engine's: no trial would fare better, and this one is for --resume.
+                self.writer.discard_detail(trial.trial)?;
+                let message = format!("trial {}: {reason}", trial.trial);
+                return Err(Failure::new(exit_code::CANNOT_WRITE, message));
+            }
+            (JobEnd::Reported(Report::Failed { engine_version, reason, .. }), None) => {
+                (engine_version, reason)
+            }
+            (JobEnd::Reported(_), None) => {
+                (String::new(), "it ended without saying how".to_owned())
+            }
+            (JobEnd::Died(how), None) => (String::new(), how),
+        };
+        self.progress.note(&format!("{label} failed: {reason}"));
+        self.writer.discard_detail(trial.trial)?;
+        if self.means.keep_data {
+            let run = self.writer.path().file_name().unwrap_or_default().to_owned();
+            let kept = self.means.results.join("kept").join(run);
+            let kept = kept.join(format!("trial-{}", trial.trial));
+            block.keep(&kept)?;
+            self.progress.note(&format!("the data directory is kept in {}", kept.display()));
+        }
+        Ok(failed(reason, engine_version, record))
     }
 
     fn order(
@@ -230,10 +410,16 @@ impl<'a> Stand<'a> {
             parent: std::process::id(),
             engine: EngineOrder {
                 name: name(|engine| &engine.name),
+                label: trial.engine.clone(),
                 driver: name(|engine| &engine.driver),
                 data_directory: data.to_owned(),
                 settings: engine_settings.clone(),
                 log_syncs: self.plan.promise(trial).map(|promise| promise.log_syncs),
+                promised_settings: self
+                    .plan
+                    .promise(trial)
+                    .map_or_else(BTreeMap::new, |promise| promise.settings.clone()),
+                server: None,
             },
             workload: trial.settings.clone(),
             dataset_seed: self.plan.seed,

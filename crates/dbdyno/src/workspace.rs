@@ -50,15 +50,36 @@ impl Workspace {
     pub fn copy_for_block(&self, template_data: &Path) -> Result<PathBuf, Failure> {
         let data = self.directory.join("data");
         remove(&data)?;
-        if template_data.exists() {
-            copy_directory(template_data, &data).map_err(|error| {
-                Failure::new(
-                    exit_code::CANNOT_WRITE,
-                    format!("cannot copy the loaded dataset for a block: {error}"),
-                )
-            })?;
-        }
+        copy(template_data, &data)?;
         Ok(data)
+    }
+
+    /// Directory of the server of the block that is measured: its data, socket, log.
+    pub fn server_directory(&self) -> PathBuf {
+        self.directory.join("server")
+    }
+
+    /// Puts a fresh copy of a template's data directory into an otherwise empty server directory.
+    ///
+    /// # Errors
+    /// If it cannot be copied, for example because the disk is full.
+    pub fn copy_for_server(&self, template_data: &Path) -> Result<(), Failure> {
+        let directory = self.server_directory();
+        remove(&directory)?;
+        fs::create_dir_all(&directory).map_err(cannot("make", &directory))?;
+        copy(template_data, &directory.join("data"))
+    }
+
+    /// Moves the server directory to where it is kept for inspection.
+    ///
+    /// # Errors
+    /// If it cannot be moved.
+    pub fn keep_server_directory(&self, to: &Path) -> Result<(), Failure> {
+        if let Some(parent) = to.parent() {
+            fs::create_dir_all(parent).map_err(cannot("make", parent))?;
+        }
+        remove(to)?;
+        fs::rename(self.server_directory(), to).map_err(cannot("move a data directory to", to))
     }
 }
 
@@ -68,6 +89,16 @@ impl Drop for Workspace {
         let _ = fs::remove_dir_all(&self.directory);
         let _ = fs::remove_file(&self.lock_path);
     }
+}
+
+fn copy(template_data: &Path, data: &Path) -> Result<(), Failure> {
+    if template_data.exists() {
+        copy_directory(template_data, data).map_err(|error| {
+            let message = format!("cannot copy the loaded dataset for a block: {error}");
+            Failure::new(exit_code::CANNOT_WRITE, message)
+        })?;
+    }
+    Ok(())
 }
 
 /// Removes the working directories of runs whose lock nobody holds.
@@ -90,6 +121,22 @@ fn remove(directory: &Path) -> Result<(), Failure> {
             Err(cannot("remove", directory)(error))
         }
         _ => Ok(()),
+    }
+}
+
+/// Forces everything below a directory to disk, so that a host crash cannot take back what a marker then says.
+///
+/// # Errors
+/// If something cannot be opened or forced.
+pub fn force_to_disk(directory: &Path) -> Result<(), Failure> {
+    let directory = File::open(directory).map_err(cannot("open", directory))?;
+    // SAFETY: the call takes an open descriptor and no memory.
+    match unsafe { libc::syncfs(std::os::fd::AsRawFd::as_raw_fd(&directory)) } {
+        0 => Ok(()),
+        _ => Err(Failure::new(
+            exit_code::CANNOT_WRITE,
+            format!("cannot force a template to disk: {}", io::Error::last_os_error()),
+        )),
     }
 }
 

@@ -142,6 +142,31 @@ pub trait Driver: Sized + Sync {
     /// Whether rows outlive the process; if not, there is no template and each trial loads for itself.
     const KEEPS_FILES: bool = true;
 
+    /// Makes the database that a server is asked to use, where it does not exist; a library has none beside its files.
+    ///
+    /// # Errors
+    /// The server's, and if a database of that name exists that dbdyno did not make.
+    fn create_database(_: &OpenOptions) -> Result<(), DriverError> {
+        Ok(())
+    }
+
+    /// Removes that database, if dbdyno made it.
+    ///
+    /// # Errors
+    /// The server's, and if dbdyno did not make it.
+    fn drop_database(_: &OpenOptions) -> Result<(), DriverError> {
+        Ok(())
+    }
+
+    /// Runs one statement in the server's own language and returns the last value of its first row as a number, if
+    /// that is what it gives.
+    ///
+    /// # Errors
+    /// The server's; a library takes no statements.
+    fn statement(&self, text: &str) -> Result<Option<u64>, DriverError> {
+        Err(DriverError::new(format!("this engine takes no statements, so not \"{text}\"")))
+    }
+
     /// Opens, or makes, the database in a directory.
     fn open(options: &OpenOptions) -> Result<Self, DriverError>;
 

@@ -5,12 +5,14 @@
 
 pub mod load;
 pub mod run;
+pub mod server;
 pub mod trial;
 
 use crate::failure::Failure;
 use dbdyno_host::process_tree::die_with_parent;
 use dbdyno_load::driver::OpenOptions;
-use dbdyno_plan::{Load, LogSyncs, Value};
+use dbdyno_plan::{ClientLoad, Load, LogSyncs, Value};
+use server::{ServerOrder, client_options};
 use dbdyno_record::TrialRecord;
 use dbdyno_workload::{Dataset, HotRow, Seed, Setting};
 use serde::{Deserialize, Serialize};
@@ -40,6 +42,8 @@ pub struct Order {
 pub struct EngineOrder {
     /// Its name.
     pub name: String,
+    /// Its name in the plan, with a configuration.
+    pub label: String,
     /// Which driver speaks to it.
     pub driver: String,
     /// Its data directory.
@@ -48,6 +52,10 @@ pub struct EngineOrder {
     pub settings: BTreeMap<String, Value>,
     /// How often its durability says that it syncs its log.
     pub log_syncs: Option<LogSyncs>,
+    /// The settings by which it keeps its durability: what a server has in effect must be the same.
+    pub promised_settings: BTreeMap<String, Value>,
+    /// Where it listens, if it is a server; it runs already.
+    pub server: Option<ServerOrder>,
 }
 
 /// Load or measure.
@@ -59,10 +67,10 @@ pub enum Work {
     Trial(Box<TrialOrder>),
 }
 
-/// Where a template is.
+/// Where a dataset goes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LoadOrder {
-    /// Directory of the template; the engine's data directory is in it.
+    /// Directory of the template; a library's data directory is in it.
     pub template: PathBuf,
     /// Fingerprint that it must have.
     pub fingerprint: String,
@@ -126,16 +134,27 @@ impl Order {
         Ok(self.hot_row()?.dataset(Seed(self.dataset_seed)))
     }
 
-    /// How to open the engine for so many clients.
-    pub fn open_options(&self, clients: u32) -> OpenOptions {
-        let text = |value: &Value| match value.0.clone() {
-            Setting::Text(text) => text,
-            other => other.to_string(),
-        };
-        let settings = self.engine.settings.iter();
-        let settings = settings.map(|(name, value)| (name.clone(), text(value))).collect();
-        OpenOptions::of_directory(self.engine.data_directory.clone(), settings, clients)
+    /// How to open the engine for so many clients that speak to it like this.
+    ///
+    /// # Errors
+    /// If the server cannot be reached in the way that the load wants.
+    pub fn open_options(&self, clients: u32, load: &ClientLoad) -> Result<OpenOptions, Failure> {
+        let settings = texts(&self.engine.settings);
+        let directory = self.engine.data_directory.clone();
+        let options = OpenOptions::of_directory(directory, settings, clients);
+        let Some(server) = &self.engine.server else { return Ok(options) };
+        let server = server.server(&load.transport).map_err(Failure::other)?;
+        Ok(OpenOptions { server: Some(server), client: client_options(load), ..options })
     }
+}
+
+/// Settings as drivers and servers take them.
+pub fn texts(settings: &BTreeMap<String, Value>) -> BTreeMap<String, String> {
+    let text = |value: &Value| match value.0.clone() {
+        Setting::Text(text) => text,
+        other => other.to_string(),
+    };
+    settings.iter().map(|(name, value)| (name.clone(), text(value))).collect()
 }
 
 /// Tells the parent. A parent that is gone does not matter: this process ends with it.

@@ -12,6 +12,9 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// How often the parent looks whether there is a reason to end a job.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
 /// How a job ended.
 #[derive(Debug)]
 pub enum JobEnd {
@@ -21,15 +24,20 @@ pub enum JobEnd {
     Died(String),
 }
 
-/// Starts a job, hands each progress report to `progress`, and waits for its end, at most `limit`.
+/// What the parent does while a job goes on.
+pub trait Watch {
+    /// A progress report has come.
+    fn progress(&mut self, report: Report);
+
+    /// Asked several times a second: a reason to end the job now, if there is one.
+    fn reason_to_end(&mut self) -> Option<String>;
+}
+
+/// Starts a job, hands each progress report to `watch`, and waits for its end, at most `limit`.
 ///
 /// # Errors
 /// Only if no process can be started.
-pub fn run(
-    order: &Order,
-    limit: Duration,
-    progress: &mut dyn FnMut(Report),
-) -> Result<JobEnd, Failure> {
+pub fn run(order: &Order, limit: Duration, watch: &mut dyn Watch) -> Result<JobEnd, Failure> {
     let program = std::env::current_exe()
         .map_err(|error| Failure::other(format!("cannot find this program again: {error}")))?;
     let mut child = Command::new(program)
@@ -42,7 +50,7 @@ pub fn run(
     let text = serde_json::to_vec(order).map_err(Failure::json)?;
     // A child that is gone already shows in its exit status; that its pipe is closed is no news.
     let _ = child.stdin.take().map(|mut stdin| stdin.write_all(&text));
-    let (last, ended) = follow(&mut child, limit, progress);
+    let (last, ended) = follow(&mut child, limit, watch);
     let status =
         child.wait().map_err(|error| Failure::other(format!("cannot wait for a job: {error}")))?;
     Ok(match (last, ended) {
@@ -51,6 +59,7 @@ pub fn run(
         (_, Ended::TookTooLong) => {
             JobEnd::Died(format!("it was ended after {} s without an end", limit.as_secs()))
         }
+        (_, Ended::ByReason(reason)) => JobEnd::Died(reason),
     })
 }
 
@@ -58,13 +67,14 @@ enum Ended {
     /// With what it wrote to standard error, as the end of a sentence.
     ByItself(String),
     TookTooLong,
+    ByReason(String),
 }
 
 /// Reads reports until the child closes its output.
 fn follow(
     child: &mut Child,
     limit: Duration,
-    progress: &mut dyn FnMut(Report),
+    watch: &mut dyn Watch,
 ) -> (Option<Report>, Ended) {
     let (Some(stdout), Some(mut stderr)) = (child.stdout.take(), child.stderr.take()) else {
         return (None, Ended::ByItself(String::new()));
@@ -87,23 +97,27 @@ fn follow(
     });
     let deadline = Instant::now() + limit;
     let mut last = None;
-    let took_too_long = loop {
-        match reports.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok(report @ (Report::Loading { .. } | Report::Rate(_))) => progress(report),
+    let ended_early = loop {
+        let wait = deadline.saturating_duration_since(Instant::now()).min(LOOK_EVERY);
+        match reports.recv_timeout(wait) {
+            Ok(report @ (Report::Loading { .. } | Report::Rate(_))) => watch.progress(report),
             Ok(report) => last = Some(report),
-            Err(RecvTimeoutError::Disconnected) => break false,
-            Err(RecvTimeoutError::Timeout) => {
-                // Kills by the child's own handle, which no other process can have taken over.
-                let _ = child.kill();
-                break true;
-            }
+            Err(RecvTimeoutError::Disconnected) => break None,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        let reason = watch.reason_to_end().map(Ended::ByReason);
+        let too_long = || (Instant::now() >= deadline).then_some(Ended::TookTooLong);
+        if let Some(ended) = reason.or_else(too_long) {
+            // Kills by the child's own handle, which no other process can have taken over.
+            let _ = child.kill();
+            break Some(ended);
         }
     };
     let _ = reader.join();
     let words = words.join().unwrap_or_default();
     let last_line = words.lines().rev().find(|line| !line.trim().is_empty());
     let words = last_line.map_or(String::new(), |line| format!("; its last words: {line}"));
-    (last, if took_too_long { Ended::TookTooLong } else { Ended::ByItself(words) })
+    (last, ended_early.unwrap_or(Ended::ByItself(words)))
 }
 
 fn describe(status: ExitStatus) -> String {

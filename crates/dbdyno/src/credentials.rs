@@ -1,0 +1,179 @@
+//! Servers that the user names by URL, and their passwords, which stay out of plans, records, messages and arguments
+//! of other processes: a password is taken out of the URL before anything is planned.
+
+use crate::exit_code;
+use crate::failure::Failure;
+use crate::job::server::ServerOrder;
+use dbdyno_plan::ServerRecipe;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use url::Url;
+
+/// Where a password is looked for that is in no URL.
+pub const PASSWORD_VARIABLE: &str = "DBDYNO_PASSWORD";
+
+/// Passwords taken out of URLs, by engine name, for the lifetime of this process.
+static PASSWORDS: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
+
+/// A server that runs already.
+pub struct NamedServer {
+    socket: Option<PathBuf>,
+    host_and_port: Option<(String, u16)>,
+    user: String,
+    password: Option<String>,
+    encrypted: bool,
+    trusted: Option<PathBuf>,
+}
+
+fn wrong(message: String) -> Failure {
+    Failure::new(exit_code::WRONG_INPUT, message)
+}
+
+/// Checks a URL, keeps its password for later under the engine's name, and returns the URL without it.
+///
+/// # Errors
+/// If it is no URL of a server that dbdyno speaks to. The message does not repeat the URL, which may hold a password.
+pub fn take_password(engine: &str, text: &str) -> Result<Url, Failure> {
+    let mut url = Url::parse(text)
+        .map_err(|error| wrong(format!("--engine {engine}: this is no URL: {error}")))?;
+    if !["postgres", "postgresql", "mysql"].contains(&url.scheme()) {
+        let scheme = url.scheme();
+        return Err(wrong(format!(
+            "--engine {engine}: {scheme}: is no kind of server that dbdyno speaks to: write postgres://USER@HOST:PORT or mysql://USER@HOST:PORT"
+        )));
+    }
+    if let Some(password) = url.password() {
+        let mut passwords = PASSWORDS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        passwords.insert(engine.to_owned(), decoded(password));
+    }
+    let _ = url.set_password(None);
+    if !matches!(url.path(), "" | "/" | "/dbdyno") {
+        let path = url.path().trim_start_matches('/').to_owned();
+        return Err(wrong(format!(
+            "--engine {engine}: dbdyno uses a database named dbdyno and touches no other: leave /{path} out of the URL"
+        )));
+    }
+    Ok(url)
+}
+
+/// The server that a URL without a password means, with the password that was taken out of it, or else the one in the
+/// file of `password_file=`, or in the environment.
+///
+/// # Errors
+/// If the URL's options make no sense, or the password file cannot be read.
+pub fn named_server(engine: &str, text: &str) -> Result<NamedServer, Failure> {
+    let url = take_password(engine, text)?;
+    let default_port = if url.scheme() == "mysql" { 3306 } else { 5432 };
+    let mut named = NamedServer {
+        socket: None,
+        host_and_port: None,
+        user: decoded(url.username()),
+        password: None,
+        encrypted: false,
+        trusted: None,
+    };
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+    let is_loopback = ["", "localhost", "127.0.0.1", "::1"].contains(&host.as_str());
+    named.encrypted = !is_loopback;
+    let mut password_file = None;
+    for (key, value) in url.query_pairs() {
+        match (key.as_ref(), value.as_ref()) {
+            ("socket", path) => named.socket = Some(PathBuf::from(path)),
+            ("sslmode", "disable") => named.encrypted = false,
+            ("sslmode", "verify-full") => named.encrypted = true,
+            ("sslmode", other) => {
+                return Err(wrong(format!(
+                    "--engine {engine}: sslmode={other} is not possible: write disable or verify-full"
+                )));
+            }
+            ("sslrootcert", file) => named.trusted = Some(PathBuf::from(file)),
+            ("password_file", file) => password_file = Some(PathBuf::from(file)),
+            (other, _) => {
+                return Err(wrong(format!(
+                    "--engine {engine}: the URL has an unknown option {other}; known: socket, sslmode, sslrootcert, password_file"
+                )));
+            }
+        }
+    }
+    if named.socket.is_none() {
+        if host.is_empty() {
+            return Err(wrong(format!("--engine {engine}: the URL names no host and no socket=")));
+        }
+        named.host_and_port = Some((host, url.port().unwrap_or(default_port)));
+    }
+    if named.user.is_empty() {
+        return Err(wrong(format!("--engine {engine}: the URL names no user")));
+    }
+    let taken = PASSWORDS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    named.password = match (taken.get(engine), password_file) {
+        (Some(password), _) => Some(password.clone()),
+        (None, Some(file)) => {
+            let text = std::fs::read_to_string(&file).map_err(|error| {
+                wrong(format!("--engine {engine}: password_file {}: {error}", file.display()))
+            })?;
+            Some(text.trim_end_matches(['\r', '\n']).to_owned())
+        }
+        (None, None) => std::env::var(PASSWORD_VARIABLE).ok(),
+    };
+    Ok(named)
+}
+
+impl NamedServer {
+    /// How to speak to it.
+    pub fn order(&self, recipe: &ServerRecipe) -> ServerOrder {
+        ServerOrder {
+            socket: self.socket.clone(),
+            host_and_port: self.host_and_port.clone(),
+            user: self.user.clone(),
+            password: self.password.clone(),
+            encrypted: self.encrypted && self.socket.is_none(),
+            trusted: self.trusted.clone(),
+            version_query: recipe.version_query.clone(),
+            settings_query: recipe.settings_query.clone(),
+            log_syncs_query: recipe.log_syncs_query.clone(),
+            // The other databases of a server are its user's: nothing is checkpointed or vacuumed for our sake but ours.
+            settle: recipe.settle.iter().filter(|step| step.statement.contains("{table}")).cloned().collect(),
+            is_named: true,
+            process: None,
+        }
+    }
+}
+
+fn decoded(text: &str) -> String {
+    percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The password leaves the URL, and is found again under the engine's name.
+    #[test]
+    fn a_password_is_taken_out_of_its_url() {
+        let url = take_password("mine", "postgres://me:s%40cret@db.example:5433/").expect("a URL");
+        assert_eq!(url.as_str(), "postgres://me@db.example:5433/");
+        let named = named_server("mine", url.as_str()).expect("a server");
+        assert_eq!(named.password.as_deref(), Some("s@cret"));
+        assert_eq!(named.host_and_port, Some(("db.example".to_owned(), 5433)));
+        assert!(named.encrypted, "a host that is not this one is spoken to encrypted");
+    }
+
+    /// What makes no sense is refused, and no message repeats the password.
+    #[test]
+    fn wrong_urls_are_refused_without_repeating_them() {
+        for text in [
+            "not a url with s3cret",
+            "oracle://me:s3cret@host",
+            "mysql://me:s3cret@host/production",
+            "mysql://me:s3cret@host/?sslmode=maybe",
+            "mysql://:s3cret@host/",
+            "mysql://me:s3cret@/",
+            "mysql://me:s3cret@host/?frobnicate=1",
+        ] {
+            let refused = named_server("mine", text).err().expect("is refused");
+            assert!(!refused.message.contains("s3cret"), "{}", refused.message);
+            assert_eq!(refused.code, exit_code::WRONG_INPUT);
+        }
+    }
+}

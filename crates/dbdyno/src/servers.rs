@@ -1,0 +1,236 @@
+//! Servers of a run: installed before anything is measured, started on a copy of a loaded template, asked until they
+//! answer, and stopped again. What is started here is ours; a server that the user named is only spoken to.
+
+use crate::credentials::{NamedServer, named_server};
+use crate::exit_code;
+use crate::failure::Failure;
+use crate::job::server::ServerOrder;
+use crate::job::texts;
+use dbdyno_load::driver::{Driver, OpenOptions, Receipt};
+use dbdyno_load::with_driver;
+use dbdyno_plan::{Plan, PlannedEngine, ServerRecipe, Value};
+use dbdyno_provision::cache::{Cache, FetchProgress, Installed};
+use dbdyno_provision::server::{self, RunningServer, Site};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Between two questions whether a server answers.
+const ASK_EVERY: Duration = Duration::from_millis(20);
+/// Descriptors that a server may have open: files of many tables and a thousand connections.
+const OPEN_FILES: u64 = 65_536;
+/// Lines of a server's log that a message carries.
+const LOG_LINES: usize = 12;
+
+/// The servers of a plan, installed.
+#[derive(Default)]
+pub struct Servers {
+    installed: BTreeMap<String, Installed>,
+    named: BTreeMap<String, NamedServer>,
+}
+
+/// What one start of a server needs to know.
+pub struct StartOrder<'a> {
+    /// The engine, with its recipe.
+    pub engine: &'a PlannedEngine,
+    /// All its settings.
+    pub settings: &'a BTreeMap<String, Value>,
+    /// Its own directory; the data directory is in it.
+    pub directory: &'a Path,
+    /// Whether it must listen on a loopback port.
+    pub with_port: bool,
+}
+
+/// A server that answers.
+pub struct Started {
+    /// How to speak to it.
+    pub order: ServerOrder,
+    /// What it says of itself.
+    pub receipt: Receipt,
+    /// The process, if it is ours.
+    running: Option<RunningServer>,
+}
+
+impl Servers {
+    /// Makes this process the one that servers belong to, and removes what a killed dbdyno left. One sentence each.
+    ///
+    /// # Errors
+    /// If leftovers cannot be removed.
+    pub fn prepare_process() -> Result<Vec<String>, Failure> {
+        dbdyno_provision::adopt_orphans()?;
+        Ok(dbdyno_provision::sweep_leftovers()?)
+    }
+
+    /// Installs what the plan needs and is not installed yet. `say` is told what is fetched.
+    ///
+    /// # Errors
+    /// If an engine cannot be had on this host.
+    pub fn install(
+        plan: &Plan,
+        cache: &Path,
+        offline: bool,
+        say: &mut dyn FnMut(String),
+    ) -> Result<Servers, Failure> {
+        let mut servers = Servers::default();
+        let is_run = |engine: &&PlannedEngine| {
+            plan.trials_to_run().any(|trial| trial.engine == engine.label)
+        };
+        for engine in plan.engines.iter().filter(is_run) {
+            let Some(recipe) = &engine.server else { continue };
+            if let Some(url) = recipe.running_url() {
+                servers.named.insert(engine.name.clone(), named_server(&engine.name, url)?);
+            } else if !servers.installed.contains_key(&engine.name) {
+                let cache = Cache::open(cache)?;
+                let mut tell = |progress: FetchProgress| say(format!("{}: {progress}", engine.name));
+                let installed = cache.install(&engine.name, recipe, offline, &mut tell)?;
+                servers.installed.insert(engine.name.clone(), installed);
+            }
+        }
+        Ok(servers)
+    }
+
+    /// What exactly is installed of an engine, in one line; it is part of a template's identity.
+    pub fn installed_from(&self, engine: &PlannedEngine) -> String {
+        self.installed.get(&engine.name).map_or(String::new(), |found| found.source.clone())
+    }
+
+    /// Makes an empty data directory below `order.directory`.
+    ///
+    /// # Errors
+    /// If the engine's own program fails, with its last words.
+    pub fn init(&self, order: &StartOrder<'_>) -> Result<(), Failure> {
+        Ok(server::init(&self.site(order)?)?)
+    }
+
+    /// Starts a server and waits until it answers, or asks the one that the user named.
+    ///
+    /// # Errors
+    /// If it ends, does not answer in time, or is not what the engine file promises; with the last lines of its log.
+    pub fn start(&self, order: &StartOrder<'_>) -> Result<Started, Failure> {
+        let (recipe, name) = (recipe(order.engine)?, &order.engine.name);
+        if let Some(named) = self.named.get(name) {
+            let server = named.order(recipe);
+            let receipt = ask(order.engine, &server, order.settings)
+                .map_err(|why| Failure::new(exit_code::NO_SERVER, format!("{name}: {why}")))?;
+            return Ok(Started { order: server, receipt, running: None });
+        }
+        let site = self.site(order)?;
+        let mut running = server::start(&site)?;
+        let server = order_of(recipe, &running);
+        let ready_by = Instant::now() + Duration::from_secs(recipe.ready_limit_s);
+        let receipt = loop {
+            let ended = running.ended();
+            let answer = ask(order.engine, &server, order.settings);
+            let why = match (ended, answer) {
+                (Some(how), _) => how,
+                (None, Ok(receipt)) => break receipt,
+                (None, Err(_)) if Instant::now() < ready_by => {
+                    std::thread::sleep(ASK_EVERY);
+                    continue;
+                }
+                (None, Err(why)) => {
+                    let (limit, log) = (recipe.ready_limit_s, running.log_tail(LOG_LINES));
+                    format!("it did not answer within {limit} s: {why}; its log ends:\n{log}")
+                }
+            };
+            running.kill();
+            let message = format!("{name}: the server could not be started: {why}");
+            return Err(Failure::new(exit_code::NO_SERVER, message));
+        };
+        if !receipt.version.starts_with(&recipe.series) {
+            running.kill();
+            let message = format!(
+                "{name} promises version {}..., but the server says {}: correct the engine file, or fetch it again",
+                recipe.series, receipt.version
+            );
+            return Err(Failure::new(exit_code::NO_SERVER, message));
+        }
+        Ok(Started { order: server, receipt, running: Some(running) })
+    }
+
+    fn site(&self, order: &StartOrder<'_>) -> Result<Site, Failure> {
+        let (engine, recipe) = (order.engine, recipe(order.engine)?);
+        let installed = self.installed.get(&engine.name).ok_or_else(|| {
+            Failure::other(format!("{} was to be started without being installed", engine.name))
+        })?;
+        let launcher = std::env::current_exe()
+            .map_err(|error| Failure::other(format!("cannot find this program again: {error}")))?;
+        Ok(Site {
+            name: engine.name.clone(),
+            recipe: recipe.clone(),
+            prefix: installed.prefix.clone(),
+            directory: order.directory.to_owned(),
+            settings: texts(order.settings),
+            with_port: order.with_port,
+            launcher,
+            open_files: OPEN_FILES,
+        })
+    }
+}
+
+fn recipe(engine: &PlannedEngine) -> Result<&ServerRecipe, Failure> {
+    let missing = || Failure::other(format!("{} is no server", engine.name));
+    engine.server.as_ref().ok_or_else(missing)
+}
+
+/// How to speak to a server that we started.
+fn order_of(recipe: &ServerRecipe, running: &RunningServer) -> ServerOrder {
+    ServerOrder {
+        socket: Some(running.socket()),
+        host_and_port: running.port().map(|port| ("127.0.0.1".to_owned(), port)),
+        user: recipe.user.clone(),
+        password: None,
+        encrypted: false,
+        trusted: None,
+        version_query: recipe.version_query.clone(),
+        settings_query: recipe.settings_query.clone(),
+        log_syncs_query: recipe.log_syncs_query.clone(),
+        settle: recipe.settle.clone(),
+        is_named: false,
+        process: Some(running.pid()),
+    }
+}
+
+/// Opens the server's database, making it if need be, and reads version and settings back.
+fn ask(
+    engine: &PlannedEngine,
+    server: &ServerOrder,
+    settings: &BTreeMap<String, Value>,
+) -> Result<Receipt, String> {
+    let options = OpenOptions {
+        server: Some(server.server("own")?),
+        ..OpenOptions::of_directory(PathBuf::new(), texts(settings), 1)
+    };
+    with_driver!(engine.driver.as_str(), D => receipt_of::<D>(&options))
+        .map_err(|error: Failure| error.message)
+}
+
+fn receipt_of<D: Driver>(options: &OpenOptions) -> Result<Receipt, Failure> {
+    D::create_database(options)?;
+    Ok(D::open(options)?.receipt()?)
+}
+
+impl Started {
+    /// How the server ended, with the last lines of its log, if it has ended by itself.
+    pub fn ended(&mut self) -> Option<String> {
+        self.running.as_mut().and_then(RunningServer::ended)
+    }
+
+    /// Stops it cleanly; what is not ours goes on.
+    ///
+    /// # Errors
+    /// If it cannot be ended at all.
+    pub fn stop(self) -> Result<(), Failure> {
+        if let Some(running) = self.running {
+            running.stop()?;
+        }
+        Ok(())
+    }
+
+    /// Ends it at once.
+    pub fn kill(self) {
+        if let Some(running) = self.running {
+            running.kill();
+        }
+    }
+}
