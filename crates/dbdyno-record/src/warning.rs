@@ -91,6 +91,18 @@ pub enum Warning {
         /// Requests in the measured interval.
         count: u64,
     },
+    /// The server's processes are not in sight, so what they cost is not known.
+    ServerElsewhere {},
+    /// The threads that serve the clients had hardly any idle time.
+    ClientBusy {
+        /// Share of their time on a CPU.
+        share: f64,
+    },
+    /// Settling before the trial was given up at its limit.
+    DebtLeft {
+        /// What was left, such as versions not purged.
+        debt: u64,
+    },
 }
 
 const TIMES: &[&str] = &["service_time_us_", "response_time_us_", "send_lateness_us_"];
@@ -118,6 +130,9 @@ impl Warning {
             Warning::SwapUsed { .. } => "SwapUsed",
             Warning::DeviceChanged { .. } => "DeviceChanged",
             Warning::LowRequestCount { .. } => "LowRequestCount",
+            Warning::ServerElsewhere {} => "ServerElsewhere",
+            Warning::ClientBusy { .. } => "ClientBusy",
+            Warning::DebtLeft { .. } => "DebtLeft",
         }
     }
 
@@ -177,6 +192,17 @@ impl Warning {
             Warning::LowRequestCount { count } => format!(
                 "There were {count} requests only, so the high percentiles are a few single requests."
             ),
+            Warning::ServerElsewhere {} => {
+                "The server's processes are not in sight, so its CPU, memory and disk are not in the record."
+                    .to_owned()
+            }
+            Warning::ClientBusy { share } => format!(
+                "The threads that serve the clients were on a CPU for {} of the time, so the client may be what was measured.",
+                percent(*share)
+            ),
+            Warning::DebtLeft { debt } => format!(
+                "Settling before the trial left a debt of {debt}, so the trial paid for what came before it."
+            ),
         }
     }
 
@@ -221,6 +247,11 @@ impl Warning {
             }
             Warning::DeviceChanged { .. } => "Let the device rest or trim it, then measure again.",
             Warning::LowRequestCount { .. } => "Measure longer before you read p99 and above.",
+            Warning::ServerElsewhere {} => {
+                "Run dbdyno on the server's host, or let dbdyno start the server."
+            }
+            Warning::ClientBusy { .. } => "Give the clients more threads with client_threads.",
+            Warning::DebtLeft { .. } => "Raise the limit in the engine file's settle steps.",
         }
     }
 
@@ -272,6 +303,9 @@ impl Warning {
                 "response_time_us_p9",
                 "response_time_us_max",
             ],
+            Warning::ServerElsewhere {} => &["server_", "context_switches_per_op", "host_cpu_"],
+            Warning::ClientBusy { .. } => RESULTS,
+            Warning::DebtLeft { .. } => RESULTS,
         }
     }
 
@@ -289,6 +323,7 @@ impl Warning {
             Warning::ClockSlow { read_ns } => read_ns.is_finite(),
             Warning::HostBusy { other_cpu_share } => other_cpu_share.is_finite(),
             Warning::RetriesHigh { per_request } => per_request.is_finite(),
+            Warning::ClientBusy { share } => share.is_finite(),
             Warning::DeviceChanged { before, after, .. } => before.is_finite() && after.is_finite(),
             Warning::CpuCoarse { .. }
             | Warning::UnknownOutcomes { .. }
@@ -298,6 +333,8 @@ impl Warning {
             | Warning::BacklogLeft { .. }
             | Warning::RequestsRefused { .. }
             | Warning::SwapUsed { .. }
+            | Warning::ServerElsewhere {}
+            | Warning::DebtLeft { .. }
             | Warning::LowRequestCount { .. } => true,
         }
     }
@@ -330,6 +367,9 @@ mod tests {
             Warning::SwapUsed { kb: 4 },
             Warning::DeviceChanged { figure: "fsync_per_s".into(), before: 900.0, after: 300.0 },
             Warning::LowRequestCount { count: 40 },
+            Warning::ServerElsewhere {},
+            Warning::ClientBusy { share: 0.97 },
+            Warning::DebtLeft { debt: 7 },
         ]
     }
 

@@ -3,9 +3,11 @@
 //! The command starts itself again as `dbdyno job`, writes one [`Order`] to its standard input and reads [`Report`]s,
 //! one JSON line each, from its standard output. `run` is the parent's side; `load` and `trial` are the child's.
 
+mod effective;
 pub mod load;
 pub mod run;
 pub mod server;
+pub mod settle;
 pub mod trial;
 
 use crate::failure::Failure;

@@ -1,5 +1,8 @@
 //! One trial, from opening the engine to the record of how it went.
 
+use super::effective;
+use super::server::ServerOrder;
+use super::settle::{self, Settled};
 use super::{Order, Report, TrialOrder, tell};
 use crate::failure::Failure;
 use crate::trial::derive::{Derived, Raw, derive};
@@ -42,25 +45,36 @@ fn measure_on<D: Driver>(
 ) -> Result<TrialRecord, Failure> {
     let started = (SystemTime::now(), Instant::now());
     let what = trial_of(order, trial)?;
-    let driver = D::open(&order.open_options(what.shape.clients))?;
+    let server = order.engine.server.as_ref();
+    let driver = D::open(&order.open_options(what.shape.clients, &trial.load.client)?)?;
     let receipt = driver.receipt()?;
     engine_version.clone_from(&receipt.version);
+    if server.is_some() {
+        effective::check_promise(&order.engine.promised_settings, &receipt.settings)?;
+        effective::check_connections(what.shape.clients, &receipt.settings)?;
+    }
     if !D::KEEPS_FILES {
         dataset::load(&driver, &what.dataset, &mut |_| ())?;
     }
+    let settled = server
+        .map(|server| settle::settle(&driver, &server.settle, what.shape.tables))
+        .transpose()?;
     let mut live = |rate| tell(&Report::Rate(rate));
     let disk = DiskProbe::of_directory(&order.engine.data_directory).ok();
     let files = IntervalFiles::new(REQUEST_CLASSES, SystemTime::now())?;
-    let mut observer = TrialObserver::new(disk, REQUEST_CLASSES, files, &mut live);
-    let syncs_before = sync_counter::syncs();
+    let process = server.and_then(|server| server.process);
+    let mut observer = TrialObserver::new(disk, process, REQUEST_CLASSES, files, &mut live);
+    let syncs_before = log_syncs(&driver, server)?;
     let trialed = trial::run(&driver, &what, &mut observer)?;
     // Over the whole trial, when nothing is under way: within the measured interval syncs and commits cannot be counted
     // at the same instant, and a busy host makes the gap long enough to look like a broken promise.
-    let seen = SyncsSeen {
-        log_syncs: sync_counter::syncs() - syncs_before,
+    let syncs_after = log_syncs(&driver, server)?;
+    let seen = syncs_before.zip(syncs_after).map(|(before, after)| SyncsSeen {
+        log_syncs: after.saturating_sub(before),
         commits: trialed.acknowledged,
-        dop: what.shape.clients,
-    };
+        dop: what.shape.clients * trial.load.client.pipeline,
+    });
+    let threads = driver.threads(what.shape.clients);
     // Closing is part of the trial: what an engine does then must not fall on the next one.
     drop(driver);
     if let Some(error) = observer.error.take() {
@@ -70,7 +84,7 @@ fn measure_on<D: Driver>(
         let what = format!("{} requests found no room on the disk", observer.disk_full);
         return Err(Failure::disk_full(&what));
     }
-    let derived = derive_from(trial, &what, &trialed, &observer)?;
+    let derived = derive_from(order, trial, &what, &trialed, &observer, (settled, seen, threads))?;
     let end = end_of(order, &trialed, &observer, seen);
     let mut detail = DetailWriter::create(&trial.run_directory, trial.record.trial)?;
     let TrialObserver { files, start, end: end_sample, .. } = observer;
@@ -109,17 +123,26 @@ fn trial_of(order: &Order, trial: &TrialOrder) -> Result<Trial, Failure> {
         warmup_ns: ns(*warmup_s),
         measured_ns: ns(*measured_s),
         drain_limit_ns: DRAIN_LIMIT_S * SECOND,
-        retries_max: u32::MAX,
+        retries_max: trial.load.client.retries,
         seed,
     };
     Ok(Trial { workload, dataset: order.dataset()?, dop: *dop, seed, shape })
 }
 
+/// Forced writes of the log so far: those of this process for a library, the server's own count for a server.
+fn log_syncs<D: Driver>(driver: &D, server: Option<&ServerOrder>) -> Result<Option<u64>, Failure> {
+    let Some(server) = server else { return Ok(Some(sync_counter::syncs())) };
+    let query = server.log_syncs_query.as_ref();
+    Ok(query.map(|query| driver.statement(query)).transpose()?.flatten())
+}
+
 fn derive_from(
+    order: &Order,
     trial: &TrialOrder,
     what: &Trial,
     trialed: &Trialed,
     observer: &TrialObserver<'_>,
+    (settled, syncs, threads): (Option<Settled>, Option<SyncsSeen>, u32),
 ) -> Result<Derived, Failure> {
     let (Some(start), Some(end)) = (&observer.start, &observer.end) else {
         return Err(Failure::other("the measured interval was not sampled"));
@@ -136,6 +159,11 @@ fn derive_from(
         dop: trial.load.dop,
         active_clients: trialed.active_clients,
         cores: std::thread::available_parallelism().map_or(1.0, |cores| cores.get() as f64),
+        is_server: order.engine.server.is_some(),
+        settled,
+        server_memory: observer.server_memory,
+        threads,
+        syncs,
         clock_read_ns: trial.clock_read_ns,
         null_driver_ns: trial.null_driver_ns,
     })
@@ -146,10 +174,11 @@ fn end_of(
     order: &Order,
     trialed: &Trialed,
     observer: &TrialObserver<'_>,
-    seen: SyncsSeen,
+    seen: Option<SyncsSeen>,
 ) -> TrialEnd {
     let mut broken = trialed.check.as_ref().map_or(Vec::new(), |check| check.failures.clone());
-    broken.extend(order.engine.log_syncs.and_then(|promise| promise.contradiction(seen)));
+    let promise = order.engine.log_syncs.zip(seen);
+    broken.extend(promise.and_then(|(promise, seen)| promise.contradiction(seen)));
     if !broken.is_empty() {
         return TrialEnd::Invalid { reason: broken.join("; ") };
     }
@@ -201,6 +230,10 @@ fn samples_json(samples: &[Option<crate::trial::observe::BoundarySample>]) -> se
                 "rss_bytes": process.rss_bytes,
                 "peak_rss_bytes": process.peak_rss_bytes,
             },
+            "server": sample.server.as_ref().map(|server| json!({
+                "at_ns": server.at_ns, "cpu_ns": server.cpu_ns(), "processes": server.processes.len(),
+                "context_switches": server.context_switches(),
+            })),
             "workers_cpu_ns": sample.workers_cpu_ns,
             "syncs": sample.syncs,
             "host": {
@@ -224,7 +257,7 @@ fn samples_json(samples: &[Option<crate::trial::observe::BoundarySample>]) -> se
     serde_json::Value::Object(named.collect())
 }
 
-fn receipt_json(order: &Order, receipt: &Receipt, seen: SyncsSeen) -> serde_json::Value {
+fn receipt_json(order: &Order, receipt: &Receipt, seen: Option<SyncsSeen>) -> serde_json::Value {
     json!({
         "engine": order.engine.name,
         "driver": order.engine.driver,
@@ -232,8 +265,13 @@ fn receipt_json(order: &Order, receipt: &Receipt, seen: SyncsSeen) -> serde_json
         "asked": order.engine.settings,
         "effective": receipt.settings,
         "log_syncs_promised": order.engine.log_syncs,
-        "log_syncs_observed": seen.log_syncs,
-        "commits_observed": seen.commits,
+        "log_syncs_observed": seen.map(|seen| seen.log_syncs),
+        "commits_observed": seen.map(|seen| seen.commits),
+        "address": order.engine.server.as_ref().map(|server| match (&server.socket, &server.host_and_port) {
+            (Some(socket), _) => socket.display().to_string(),
+            (None, Some((host, port))) => format!("{host}:{port}"),
+            (None, None) => String::new(),
+        }),
     })
 }
 

@@ -5,9 +5,14 @@
 
 use super::observe::BoundarySample;
 use crate::failure::Failure;
-use dbdyno_host::probe::{cpu, disk, process};
+use crate::job::settle::Settled;
+use dbdyno_host::probe::cpu::HostUse;
+use dbdyno_host::probe::process::ProcessUse;
+use dbdyno_host::probe::tree::{TreeMemory, TreeUse};
+use dbdyno_host::probe::{cpu, disk, process, tree};
 use dbdyno_load::driver::ClientCounters;
 use dbdyno_load::recorder::ClassInterval;
+use dbdyno_plan::SyncsSeen;
 use dbdyno_record::{Observation, Warning, metric};
 use hdrhistogram::Histogram;
 
@@ -20,6 +25,8 @@ const LATE_SHARE: f64 = 0.01;
 const OTHER_CPU_SHARE: f64 = 0.10;
 const STOLEN_SHARE: f64 = 0.02;
 const RETRIES_PER_REQUEST: f64 = 0.01;
+/// A thread that serves clients and is busier than this may be what limits the throughput.
+const CLIENT_BUSY_SHARE: f64 = 0.90;
 /// A clock read that costs more than this is felt in every request.
 const SLOW_CLOCK_NS: f64 = 100.0;
 /// Below this a 99th percentile is one of ten requests.
@@ -47,12 +54,29 @@ pub struct Raw<'a> {
     pub dop: u32,
     /// See `dop`.
     pub active_clients: u32,
+    /// Whether the engine is a server, so that client and engine are told apart.
+    pub is_server: bool,
+    /// How settling went, if there was any.
+    pub settled: Option<Settled>,
+    /// The server's memory at the end.
+    pub server_memory: Option<TreeMemory>,
+    /// Threads that served the clients.
+    pub threads: u32,
+    /// Log syncs and commits over the whole trial, if the engine counts its syncs.
+    pub syncs: Option<SyncsSeen>,
     /// Cores of the host.
     pub cores: f64,
     /// One clock read, and one request on the null driver, ns.
     pub clock_read_ns: f64,
     /// See `clock_read_ns`.
     pub null_driver_ns: f64,
+}
+
+impl Raw<'_> {
+    /// Whether the engine is a server whose processes cannot be watched.
+    fn is_elsewhere(&self) -> bool {
+        self.is_server && self.boundaries.0.server.is_none()
+    }
 }
 
 /// Metrics and warnings.
@@ -121,59 +145,156 @@ fn put_requests(derived: &mut Derived, raw: &Raw<'_>, total: &ClassInterval) {
     derived.put("retries", total.retries as f64);
     derived.put("active_clients", f64::from(raw.active_clients));
     derived.put("null_driver_ns", raw.null_driver_ns);
-    if raw.acknowledged_in_all > 0 {
+    if raw.is_server {
+        derived.put("reconnects", raw.counters.reconnects as f64);
+    }
+    if let Some(settled) = &raw.settled {
+        derived.put("settle_s", settled.seconds);
+        derived.put("settle_debt", settled.debt as f64);
+    }
+    if raw.acknowledged_in_all > 0 && !raw.is_server {
         let all = raw.acknowledged_in_all as f64;
         derived.put("busy_waits_per_op", raw.counters.busy_waits as f64 / all);
         derived.put("busy_sleep_us_per_op", raw.counters.busy_sleep_ns as f64 / 1e3 / all);
     }
 }
 
+/// What client and engine used between the two boundaries.
+struct Uses {
+    own: ProcessUse,
+    /// The threads that send requests.
+    workers_ns: f64,
+    /// The thread that samples.
+    sampler_ns: f64,
+    server: Option<TreeUse>,
+    host: HostUse,
+}
+
 fn put_costs(derived: &mut Derived, raw: &Raw<'_>) -> Result<(), Failure> {
     let (start, end) = raw.boundaries;
-    let own = process::difference(&start.process, &end.process)?;
-    let host = cpu::difference(&start.host, &end.host);
-    let per_op = |value: f64| value / raw.completed as f64;
-    let us_per_op = |ns: f64| per_op(ns / 1e3);
-    let syncs = end.syncs - start.syncs;
-    derived
-        .put("rss_mb", own.rss_bytes.map_or(f64::NAN, |bytes| bytes as f64 / f64::from(1 << 20)));
+    let server = start.server.as_ref().zip(end.server.as_ref());
+    let uses = Uses {
+        own: process::difference(&start.process, &end.process)?,
+        workers_ns: (end.workers_cpu_ns - start.workers_cpu_ns) as f64,
+        sampler_ns: (end.own_cpu_ns - start.own_cpu_ns) as f64,
+        server: server.map(|(start, end)| tree::difference(start, end)).transpose()?,
+        host: cpu::difference(&start.host, &end.host),
+    };
+    if raw.is_server {
+        put_client_and_server(derived, raw, &uses);
+    } else {
+        put_process(derived, raw, &uses);
+    }
     if raw.completed > 0 {
-        let cpu_ns = own.cpu_ns as f64;
-        let workers_ns = (end.workers_cpu_ns - start.workers_cpu_ns) as f64;
-        let sampler_ns = (end.own_cpu_ns - start.own_cpu_ns) as f64;
-        derived.put("process_cpu_us_per_op", us_per_op(cpu_ns));
-        if let Some(user_ns) = own.user_cpu_ns() {
-            derived.put("process_user_cpu_us_per_op", us_per_op(user_ns));
-            derived.put("process_system_cpu_us_per_op", us_per_op(cpu_ns - user_ns));
-        }
-        derived.put("foreground_cpu_us_per_op", us_per_op(workers_ns));
-        // Clocks are read one after another, so a difference of nearly equal numbers may come out below zero.
-        let background_ns = (cpu_ns - workers_ns - sampler_ns).max(0.0);
-        derived.put("background_cpu_us_per_op", us_per_op(background_ns));
-        derived.put("host_cpu_us_per_op", us_per_op(host.busy_cpu_ns as f64));
-        derived.put("context_switches_per_op", per_op(own.context_switches() as f64));
-        derived.put("log_syncs_per_commit", per_op(syncs as f64));
-        if let (Some(start), Some(end)) = (&start.disk, &end.disk) {
-            let disk = disk::difference(start, end)?;
-            derived.put("reads_per_op", per_op(disk.reads as f64));
-            derived.put("read_kb_per_op", per_op(disk.read_bytes as f64 / 1024.0));
-            derived.put("writes_per_op", per_op(disk.writes as f64));
-            derived.put("write_kb_per_op", per_op(disk.write_bytes as f64 / 1024.0));
+        let per_op = |value: f64| value / raw.completed as f64;
+        derived.put("host_cpu_us_per_op", per_op(uses.host.busy_cpu_ns as f64 / 1e3));
+        let server_switches = uses.server.as_ref().map_or(0, TreeUse::context_switches);
+        let switches = uses.own.context_switches() + server_switches;
+        derived.put("context_switches_per_op", per_op(switches as f64));
+        match (&start.disk, &end.disk) {
+            (Some(start), Some(end)) if !raw.is_elsewhere() => {
+                let disk = disk::difference(start, end)?;
+                derived.put("reads_per_op", per_op(disk.reads as f64));
+                derived.put("read_kb_per_op", per_op(disk.read_bytes as f64 / 1024.0));
+                derived.put("writes_per_op", per_op(disk.writes as f64));
+                derived.put("write_kb_per_op", per_op(disk.write_bytes as f64 / 1024.0));
+            }
+            _ => {}
         }
     }
+    warn_of_costs(derived, raw, &uses);
+    Ok(())
+}
+
+/// An engine library: one process does both.
+fn put_process(derived: &mut Derived, raw: &Raw<'_>, uses: &Uses) {
+    let own = &uses.own;
+    let (start, end) = raw.boundaries;
+    derived.put("rss_mb", own.rss_bytes.map_or(f64::NAN, mb));
+    if raw.completed == 0 {
+        return;
+    }
+    let us_per_op = |ns: f64| ns / 1e3 / raw.completed as f64;
+    let cpu_ns = own.cpu_ns as f64;
+    derived.put("process_cpu_us_per_op", us_per_op(cpu_ns));
+    if let Some(user_ns) = own.user_cpu_ns() {
+        derived.put("process_user_cpu_us_per_op", us_per_op(user_ns));
+        derived.put("process_system_cpu_us_per_op", us_per_op(cpu_ns - user_ns));
+    }
+    derived.put("foreground_cpu_us_per_op", us_per_op(uses.workers_ns));
+    // Clocks are read one after another, so a difference of nearly equal numbers may come out below zero.
+    let background_ns = (cpu_ns - uses.workers_ns - uses.sampler_ns).max(0.0);
+    derived.put("background_cpu_us_per_op", us_per_op(background_ns));
+    let syncs = end.syncs - start.syncs;
+    derived.put("log_syncs_per_commit", syncs as f64 / raw.completed as f64);
+}
+
+/// A server: its processes beside the client's.
+fn put_client_and_server(derived: &mut Derived, raw: &Raw<'_>, uses: &Uses) {
+    if let Some(seen) = raw.syncs.filter(|seen| seen.commits > 0) {
+        derived.put("log_syncs_per_commit", seen.log_syncs as f64 / seen.commits as f64);
+    }
+    if let Some(memory) = &raw.server_memory {
+        derived.put("server_private_mb", mb(memory.private_bytes));
+        derived.put("server_shared_mb", mb(memory.shared_bytes));
+        derived.put("server_mapped_mb", mb(memory.mapped_bytes));
+    }
+    if raw.completed == 0 {
+        return;
+    }
+    let per_op = |value: f64| value / raw.completed as f64;
+    let us_per_op = |ns: f64| per_op(ns / 1e3);
+    // The sampling thread is dbdyno's and no part of what a client costs.
+    let client_ns = uses.own.cpu_ns as f64 - uses.sampler_ns;
+    derived.put("client_cpu_us_per_op", us_per_op(client_ns));
+    if let Some(share) = uses.own.user_share {
+        derived.put("client_user_cpu_us_per_op", us_per_op(client_ns * share));
+    }
+    let Some(server) = &uses.server else { return };
+    let cpu_ns = server.cpu_ns as f64;
+    derived.put("server_cpu_us_per_op", us_per_op(cpu_ns));
+    if let Some(share) = server.user_share {
+        derived.put("server_user_cpu_us_per_op", us_per_op(cpu_ns * share));
+        derived.put("server_system_cpu_us_per_op", us_per_op(cpu_ns * (1.0 - share)));
+    }
+    derived.put("server_context_switches_per_op", per_op(server.context_switches() as f64));
+    if let Some(io) = &server.io {
+        derived.put("server_read_kb_per_op", per_op(io.read_bytes as f64 / 1024.0));
+        derived.put("server_write_kb_per_op", per_op(io.write_bytes as f64 / 1024.0));
+        derived.put("server_read_calls_per_op", per_op(io.syscr as f64));
+        derived.put("server_write_calls_per_op", per_op(io.syscw as f64));
+    }
+}
+
+fn mb(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+fn warn_of_costs(derived: &mut Derived, raw: &Raw<'_>, uses: &Uses) {
+    let Uses { own, host, server, .. } = uses;
     if own.coarse {
         let ticks = own.user_ticks + own.system_ticks;
         derived.warnings.push(Warning::CpuCoarse { ticks });
     }
+    if raw.is_elsewhere() {
+        derived.warnings.push(Warning::ServerElsewhere {});
+    }
+    let client_share = uses.workers_ns / (host.elapsed_ns as f64 * f64::from(raw.threads.max(1)));
+    if raw.is_server && client_share > CLIENT_BUSY_SHARE {
+        derived.warnings.push(Warning::ClientBusy { share: client_share });
+    }
+    if let Some(settled) = raw.settled.filter(|settled| settled.gave_up) {
+        derived.warnings.push(Warning::DebtLeft { debt: settled.debt });
+    }
     let host_ns = host.elapsed_ns as f64 * raw.cores;
-    let other_cpu_share = (host.busy_cpu_ns as f64 - own.cpu_ns as f64) / host_ns;
+    let ours = own.cpu_ns + server.as_ref().map_or(0, |server| server.cpu_ns);
+    let other_cpu_share = (host.busy_cpu_ns as f64 - ours as f64) / host_ns;
     if other_cpu_share > OTHER_CPU_SHARE {
         derived.warnings.push(Warning::HostBusy { other_cpu_share });
     }
     if let Some(share) = host.steal_share.filter(|&share| share > STOLEN_SHARE) {
         derived.warnings.push(Warning::CpuStolen { share });
     }
-    Ok(())
 }
 
 fn warn_of_requests(derived: &mut Derived, raw: &Raw<'_>, total: &ClassInterval) {

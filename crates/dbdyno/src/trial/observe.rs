@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use dbdyno_host::probe::cpu::HostSample;
 use dbdyno_host::probe::disk::{DiskProbe, DiskSample};
 use dbdyno_host::probe::process::{self, ProcessSample};
+use dbdyno_host::probe::tree::{self, TreeMemory, TreeSample};
 use dbdyno_load::measure::{Boundary, Observer};
 use dbdyno_load::outcome::FailureClass;
 use dbdyno_load::recorder::{ClassInterval, Interval, Phase};
@@ -24,11 +25,17 @@ pub struct BoundarySample {
     pub own_cpu_ns: u64,
     /// Syncs that this process asked for.
     pub syncs: u64,
+    /// The server's processes, where they can be watched.
+    pub server: Option<TreeSample>,
 }
 
 /// Watches a measurement.
 pub struct TrialObserver<'a> {
     disk: Option<DiskProbe>,
+    /// The server's first process.
+    server: Option<u32>,
+    /// The server's memory at the end of the measured interval.
+    pub server_memory: Option<TreeMemory>,
     /// Samples at the start and the end of the measured interval.
     pub start: Option<BoundarySample>,
     /// See `start`.
@@ -47,9 +54,10 @@ pub struct TrialObserver<'a> {
 }
 
 impl<'a> TrialObserver<'a> {
-    /// For the classes of a workload; `live` is told each interval's completions per second.
+    /// For the classes of a workload; `server` is a server's first process; `live` is told each interval's completions per second.
     pub fn new(
         disk: Option<DiskProbe>,
+        server: Option<u32>,
         classes: &[&str],
         files: IntervalFiles,
         live: &'a mut dyn FnMut(f64),
@@ -57,6 +65,8 @@ impl<'a> TrialObserver<'a> {
         let due_in_measured = classes.iter().map(|_| ClassInterval::default()).collect();
         TrialObserver {
             disk,
+            server,
+            server_memory: None,
             start: None,
             end: None,
             due_in_measured,
@@ -80,6 +90,7 @@ impl<'a> TrialObserver<'a> {
             host: HostSample::read()?,
             disk: self.disk.as_ref().map(DiskProbe::sample).transpose()?,
             process: ProcessSample::read(std::process::id())?,
+            server: self.server.map(TreeSample::read).transpose()?,
         })
     }
 }
@@ -95,7 +106,11 @@ impl Observer for TrialObserver<'_> {
         };
         match boundary {
             Boundary::MeasureStart => self.start = sample,
-            Boundary::MeasureEnd => self.end = sample,
+            Boundary::MeasureEnd => {
+                self.end = sample;
+                // After the sample, because walking the maps of many processes takes a while.
+                self.server_memory = self.server.and_then(|root| tree::memory(root).ok());
+            }
         }
     }
 

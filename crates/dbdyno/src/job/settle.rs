@@ -1,0 +1,53 @@
+//! Settling a server before a trial, so that it begins without the debts of the one before: checkpoint, purge, vacuum,
+//! as its engine file says. Bounded, and what is left is recorded.
+
+use crate::failure::Failure;
+use dbdyno_load::driver::Driver;
+use dbdyno_plan::SettleStep;
+use std::time::{Duration, Instant};
+
+/// Between two looks at a debt.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// How settling went.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Settled {
+    /// How long it took, seconds.
+    pub seconds: f64,
+    /// What the steps that wait for a number left of it, added up.
+    pub debt: u64,
+    /// Whether a step was given up at its limit.
+    pub gave_up: bool,
+}
+
+/// Runs the steps; `{table}` in a statement makes it one for each of the `tables` that are updated.
+///
+/// # Errors
+/// The server's.
+pub fn settle<D: Driver>(
+    driver: &D,
+    steps: &[SettleStep],
+    tables: u16,
+) -> Result<Settled, Failure> {
+    let started = Instant::now();
+    let (mut debt, mut gave_up) = (0, false);
+    for step in steps {
+        let by = Instant::now() + Duration::from_secs(step.limit_s);
+        let names = (1..=tables).map(|table| format!("t{table}"));
+        let statements: Vec<String> = match step.statement.contains("{table}") {
+            true => names.map(|name| step.statement.replace("{table}", &name)).collect(),
+            false => vec![step.statement.clone()],
+        };
+        for statement in &statements {
+            let mut left = driver.statement(statement)?;
+            let Some(most) = step.until_at_most else { continue };
+            while left.is_some_and(|left| left > most) && Instant::now() < by {
+                std::thread::sleep(LOOK_EVERY);
+                left = driver.statement(statement)?;
+            }
+            debt += left.unwrap_or(0);
+            gave_up |= left.is_some_and(|left| left > most);
+        }
+    }
+    Ok(Settled { seconds: started.elapsed().as_secs_f64(), debt, gave_up })
+}
