@@ -3,6 +3,7 @@
 //! A driver brings a [`Session`]: the conversation of one connection, made of pure functions over buffers. Around it are
 //! [`stream`] (a socket, plain or encrypted) and the event loop that keeps many connections busy from one thread.
 
+pub mod mysql;
 pub mod stream;
 
 use crate::outcome::Outcome;
