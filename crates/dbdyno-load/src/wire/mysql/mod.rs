@@ -60,7 +60,9 @@ impl From<std::io::Error> for Fault {
 
 impl From<Fault> for DriverError {
     fn from(fault: Fault) -> Self {
-        DriverError { is_disk_full: fault.is_disk_full(), ..DriverError::new(fault.to_string()) }
+        let mut error = DriverError::new(fault.to_string());
+        error.is_disk_full = fault.is_disk_full();
+        error
     }
 }
 
