@@ -104,12 +104,11 @@ impl Installation {
     }
 
     fn bootstrap(&self) -> String {
-        let mut statements = String::from(
-            "use mysql;\nset @auth_root_socket=NULL;\nset @skip_auth_anonymous=1;\n",
-        );
+        let mut statements =
+            String::from("use mysql;\nset @auth_root_socket=NULL;\nset @skip_auth_anonymous=1;\n");
         for name in ["system_tables", "performance_tables", "system_tables_data"] {
-            let paths = ["mysql", "mariadb"]
-                .map(|family| self.share.join(format!("{family}_{name}.sql")));
+            let paths =
+                ["mysql", "mariadb"].map(|family| self.share.join(format!("{family}_{name}.sql")));
             if let Some(path) = paths.iter().find(|path| path.is_file()) {
                 statements += &fs::read_to_string(path).expect("can be read");
             }

@@ -142,7 +142,8 @@ impl Control {
                 return Ok(answer);
             }
             let mut fields = Fields(&row);
-            let values = (0..columns).map(|_| fields.value().map(|value| value.map(<[u8]>::to_vec)));
+            let values =
+                (0..columns).map(|_| fields.value().map(|value| value.map(<[u8]>::to_vec)));
             answer.rows.push(values.collect::<Option<_>>().ok_or_else(strange)?);
         }
     }

@@ -154,10 +154,8 @@ fn try_log_in(server: &Server, with_database: bool) -> Result<Channel, Fault> {
     let proof = prove(method, &greeting.nonce, password)?;
     let response = response(server, abilities, method, &proof);
     channel.write(sequence.wrapping_add(1), &response)?;
-    let is_private =
-        channel.stream.is_encrypted() || matches!(server.address, Address::Unix(_));
-    let login =
-        Login { password, is_private, method: method.to_vec(), nonce: greeting.nonce };
+    let is_private = channel.stream.is_encrypted() || matches!(server.address, Address::Unix(_));
+    let login = Login { password, is_private, method: method.to_vec(), nonce: greeting.nonce };
     login.finish(&mut channel)?;
     Ok(channel)
 }

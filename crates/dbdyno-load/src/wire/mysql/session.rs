@@ -316,9 +316,7 @@ const ERROR_DURING_COMMIT: u16 = 1180;
 fn outcome_of_statement(end: End) -> Result<Outcome, Broken> {
     match end {
         End::Done(1) => Ok(Outcome::Acknowledged),
-        End::Done(0) => {
-            Ok(Outcome::Refused(Failure { class: FailureClass::NoSuchRow, code: 0 }))
-        }
+        End::Done(0) => Ok(Outcome::Refused(Failure { class: FailureClass::NoSuchRow, code: 0 })),
         End::Done(_) => Err(broken("the server found several rows with one primary key")),
         End::Failed(ERROR_DURING_COMMIT) => Ok(Outcome::Unknown(failure(ERROR_DURING_COMMIT))),
         End::Failed(code) => Ok(refused(code)),
