@@ -8,6 +8,7 @@ pub mod lmdb;
 pub mod memory;
 pub mod mysql;
 pub mod null;
+pub mod postgres;
 pub mod sqlite;
 
 use crate::outcome::Outcome;
@@ -35,6 +36,7 @@ macro_rules! with_driver {
             "sqlite" => with!($crate::driver::sqlite::Sqlite),
             "lmdb" => with!($crate::driver::lmdb::Lmdb),
             "mysql" => with!($crate::driver::mysql::Mysql),
+            "postgres" => with!($crate::driver::postgres::Postgres),
             other => Err($crate::driver::DriverError::new(format!(
                 "this dbdyno has no driver \"{other}\""
             ))

@@ -5,8 +5,11 @@
 //! [`event_loop`], which keeps many connections busy from one thread.
 
 pub mod connection;
+mod epoll;
 pub mod event_loop;
+mod lane_state;
 pub mod mysql;
+mod reconnect;
 pub mod stream;
 
 use crate::outcome::Outcome;
