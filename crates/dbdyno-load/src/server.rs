@@ -2,6 +2,7 @@
 //!
 //! Passwords are wrapped so that no message, log or record shows one by accident.
 
+use crate::driver::DriverError;
 use std::fmt;
 use std::path::PathBuf;
 use std::thread;
@@ -23,6 +24,18 @@ pub struct Server {
     pub version_query: String,
     /// A statement that lists the effective settings: name, value.
     pub settings_query: String,
+}
+
+/// The table by which a database is known as one that dbdyno made; it also notes which dataset is loaded.
+pub(crate) const MARKER: &str = "made_by_dbdyno";
+
+/// The refusal of a database that somebody else made.
+pub(crate) fn not_ours(server: &Server) -> DriverError {
+    DriverError::new(format!(
+        "the server at {} has a database \"{}\" that dbdyno did not make (it has tables, and none named {MARKER}): \
+         rename or drop it yourself, or use another server; nothing in it was touched",
+        server.address, server.database
+    ))
 }
 
 /// How a server is reached.

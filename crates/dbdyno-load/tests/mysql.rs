@@ -153,7 +153,12 @@ fn rows_of_every_size_are_kept() {
     let server = MysqlServer::start(&["--max-allowed-packet=1M"]);
     for (number, bytes) in [0, 1, 8000, 8001, 65_535].into_iter().enumerate() {
         let database = format!("size{number}");
-        let driver = open(Server { database, ..server.login() }).expect("opens");
+        let options = OpenOptions {
+            server: Some(Server { database, ..server.login() }),
+            ..server.options(ClientOptions::default())
+        };
+        Mysql::create_database(&options).expect("makes a database");
+        let driver = Mysql::open(&options).expect("opens");
         driver.create_tables(1).expect("makes a table");
         let odd = |row: u64, at: usize| (row as usize * 31 + at * 7) as u8;
         let fill = |row: u64| (0..bytes).map(|at| odd(row, at)).collect::<Vec<u8>>();

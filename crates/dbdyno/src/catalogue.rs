@@ -3,8 +3,9 @@
 use crate::cli::Question;
 use crate::exit_code;
 use crate::failure::Failure;
+use crate::user_engines::{self, UserEngine};
 use dbdyno_plan::{
-    Catalogue, DatasetFacts, ENGINES, EXPERIMENTS, ExperimentSource, Plan, PlanRequest,
+    Catalogue, DatasetFacts, ENGINES, EXPERIMENTS, ExperimentSource, NamedText, Plan, PlanRequest,
     WorkloadFacts,
 };
 use dbdyno_workload::hot_row;
@@ -16,8 +17,13 @@ use dbdyno_workload::{HotRow, Seed, Settings, find_workload};
 /// With file, line and key, if an input is wrong.
 pub fn plan(question: &Question) -> Result<Plan, Failure> {
     let workloads = workloads();
-    let catalogue = Catalogue { workloads: &workloads, experiments: EXPERIMENTS, engines: ENGINES };
-    dbdyno_plan::plan(&catalogue, &request(question)?)
+    let (names, own) = user_engines::take_out(&question.engine)?;
+    let engines: Vec<NamedText<'_>> =
+        ENGINES.iter().copied().chain(own.iter().map(UserEngine::as_text)).collect();
+    let catalogue =
+        Catalogue { workloads: &workloads, experiments: EXPERIMENTS, engines: &engines };
+    let request = PlanRequest { engines: names, ..request(question)? };
+    dbdyno_plan::plan(&catalogue, &request)
         .map_err(|error| Failure::new(exit_code::WRONG_INPUT, error.to_string()))
 }
 
@@ -52,7 +58,7 @@ fn request(question: &Question) -> Result<PlanRequest, Failure> {
     };
     Ok(PlanRequest {
         experiment,
-        engines: question.engine.clone(),
+        engines: Vec::new(),
         scale: question.scale.clone(),
         quick: question.quick,
         set: question.set.clone(),

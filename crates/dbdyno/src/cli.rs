@@ -58,7 +58,10 @@ pub enum Command {
 pub struct Question {
     /// Name of a shipped experiment, or path of an experiment file of your own (with a `/` or ending in `.toml`).
     pub experiment: Option<String>,
-    /// Engines instead of the experiment's own: names or unambiguous beginnings, separated by commas.
+    /// Engines instead of the experiment's own, separated by commas: names or unambiguous beginnings, perhaps with a
+    /// configuration (mariadb-10.11:myrocks); a build of your own ([NAME=]path:DIR[@LIKE]); a server that runs already
+    /// ([NAME=]url:postgres://USER@HOST:PORT, password in DBDYNO_PASSWORD). On a server that you name only the database
+    /// dbdyno is made, used and replaced.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub engine: Vec<String>,
     /// How large: smoke, laptop or paper. Default: the experiment's own, usually laptop.
@@ -103,6 +106,15 @@ pub struct RunArgs {
     /// Go on with a run that was stopped: its id or path. Its plan is used; sealed trials stay as they are.
     #[arg(long, value_name = "RUN")]
     pub resume: Option<String>,
+    /// Where installed engines are.
+    #[command(flatten)]
+    pub cache: CacheArgs,
+    /// Download nothing: engines that are not installed yet are an error.
+    #[arg(long)]
+    pub offline: bool,
+    /// Keep the data directory of a server in which a trial failed, in DIR/kept/RUN.
+    #[arg(long)]
+    pub keep_data: bool,
     /// Print no progress.
     #[arg(long)]
     pub quiet: bool,

@@ -16,6 +16,48 @@ pub const PASSWORD_VARIABLE: &str = "DBDYNO_PASSWORD";
 /// Passwords taken out of URLs, by engine name, for the lifetime of this process.
 static PASSWORDS: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
 
+/// Overwrites passwords in this process's own arguments, which every user of the host can read in the process list.
+/// Call it before anything else is done, when the arguments have been copied.
+pub fn hide_arguments() {
+    let Ok(stat) = std::fs::read_to_string("/proc/self/stat") else { return };
+    // Fields 48 and 49 of proc_pid_stat(5); the name in field 2 may hold spaces, so they are counted from its end.
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let address = |field: usize| fields.get(field - 3).and_then(|text| text.parse::<usize>().ok());
+    let (Some(start), Some(end)) = (address(48), address(49)) else { return };
+    if start == 0 || end <= start {
+        return;
+    }
+    // SAFETY: the kernel says that the arguments of this process lie from `start` to `end`; they are writable memory
+    // of its stack, nobody else refers to them mutably, and the standard library copies what it hands out.
+    let arguments = unsafe { std::slice::from_raw_parts_mut(start as *mut u8, end - start) };
+    for argument in arguments.split_mut(|&byte| byte == 0) {
+        for range in passwords_in(argument) {
+            argument[range].fill(b'*');
+        }
+    }
+}
+
+/// Where passwords of URLs lie in a text: between the `:` after a user name and the last `@` of its address.
+fn passwords_in(text: &[u8]) -> Vec<std::ops::Range<usize>> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(scheme) = text[at..].windows(3).position(|three| three == b"://") {
+        let begin = at + scheme + 3;
+        let length = text[begin..].iter().position(|byte| b"/?,".contains(byte));
+        let end = length.map_or(text.len(), |length| begin + length);
+        let address = &text[begin..end];
+        let user_end = address.iter().position(|&byte| byte == b':');
+        let login_end = address.iter().rposition(|&byte| byte == b'@');
+        if let (Some(colon), Some(sign)) = (user_end, login_end)
+            && colon < sign
+        {
+            found.push(begin + colon + 1..begin + sign);
+        }
+        at = end;
+    }
+    found
+}
+
 /// A server that runs already.
 pub struct NamedServer {
     socket: Option<PathBuf>,
@@ -157,6 +199,20 @@ mod tests {
         assert_eq!(named.password.as_deref(), Some("s@cret"));
         assert_eq!(named.host_and_port, Some(("db.example".to_owned(), 5433)));
         assert!(named.encrypted, "a host that is not this one is spoken to encrypted");
+    }
+
+    /// Passwords in arguments are found, and nothing else is taken for one.
+    #[test]
+    fn passwords_in_arguments_are_found() {
+        let check = |text: &str, expected: &[&str]| {
+            let found = passwords_in(text.as_bytes()).into_iter();
+            let found: Vec<&str> = found.map(|range| &text[range]).collect();
+            assert_eq!(found, expected, "{text}");
+        };
+        check("a=url:postgres://me:s3cret@host:5432/?x=y", &["s3cret"]);
+        check("url:mysql://me:p@ss@h,url:mysql://me:other@h", &["p@ss", "other"]);
+        check("url:mysql://me@host:3306/", &[]);
+        check("--set", &[]);
     }
 
     /// What makes no sense is refused, and no message repeats the password.

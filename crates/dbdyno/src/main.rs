@@ -17,6 +17,7 @@ mod servers;
 mod stored;
 mod template;
 mod trial;
+mod user_engines;
 mod view;
 mod workspace;
 
@@ -25,7 +26,9 @@ use cli::{Cli, Command};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
+    let command = Cli::parse().command;
+    credentials::hide_arguments();
+    let done = match command {
         Command::Plan(args) => cmd::plan::run(&args),
         Command::Run(args) => cmd::run::run(&args),
         Command::Show(args) => cmd::show::run(&args),

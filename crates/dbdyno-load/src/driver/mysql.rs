@@ -5,7 +5,7 @@
 //! and settled is its engine file's business.
 
 use super::{Driver, DriverError, FillRow, OpenOptions, Receipt, Row};
-use crate::server::{ClientOptions, Server, Statements};
+use crate::server::{ClientOptions, MARKER, Server, Statements, not_ours};
 use crate::wire::connection::{Connection, Open};
 use crate::wire::mysql::Fault;
 use crate::wire::mysql::control::{Answer, Control, Value};
@@ -24,8 +24,6 @@ const INSERT_BYTES: usize = 900_000;
 const AGED_TOGETHER: usize = 100;
 /// The longest filler that is kept in a column with a short length; longer ones are blobs.
 const SHORT_FILLER: usize = 8000;
-/// The server's number for: there is no such database.
-const UNKNOWN_DATABASE: u16 = 1049;
 
 /// A server, seen from its clients.
 pub struct Mysql {
@@ -47,20 +45,31 @@ fn table_engine(options: &OpenOptions) -> Result<String, DriverError> {
     Ok(engine.to_owned())
 }
 
-/// Logs in, and makes the database if there is none of this name.
+/// Logs in to the database.
 fn open_control(server: &Server) -> Result<Control, Fault> {
-    let mut control = match Control::open(server, true) {
-        Err(fault) if fault.code == UNKNOWN_DATABASE => {
-            let name = server.database.replace('`', "``");
-            let create = format!("CREATE DATABASE IF NOT EXISTS `{name}`");
-            Control::open(server, false)?.query(create.as_bytes())?;
-            Control::open(server, true)?
-        }
-        opened => opened?,
-    };
+    let mut control = Control::open(server, true)?;
     // Values that do not fit are errors, not cut; a backslash has its meaning; a commit is said.
     control.query(b"SET sql_mode = 'STRICT_ALL_TABLES', autocommit = 1")?;
     Ok(control)
+}
+
+/// The server that the options name.
+fn server_of(options: &OpenOptions) -> Result<Server, DriverError> {
+    let missing = || {
+        DriverError::new("mysql: no server is given: say in the engine file where it listens")
+    };
+    options.server.clone().ok_or_else(missing)
+}
+
+/// Whether the database that a connection is in was made by dbdyno; `None` for an empty one.
+fn is_ours(control: &mut Control) -> Result<Option<bool>, Fault> {
+    let tables = control.query(b"SHOW TABLES")?.rows;
+    let is_marker = |name: &Value| name.as_deref() == Some(MARKER.as_bytes());
+    Ok((!tables.is_empty()).then(|| tables.iter().flatten().any(is_marker)))
+}
+
+fn quoted(name: &str) -> String {
+    format!("`{}`", name.replace('`', "``"))
 }
 
 fn strange(what: &str) -> DriverError {
@@ -149,10 +158,41 @@ impl Mysql {
 impl Driver for Mysql {
     type Client = Connection<MysqlSession>;
 
+    fn create_database(options: &OpenOptions) -> Result<(), DriverError> {
+        let server = server_of(options)?;
+        let create = format!("CREATE DATABASE IF NOT EXISTS {}", quoted(&server.database));
+        Control::open(&server, false)?.query(create.as_bytes())?;
+        let mut control = open_control(&server)?;
+        match is_ours(&mut control)? {
+            Some(true) => Ok(()),
+            Some(false) => Err(not_ours(&server)),
+            None => {
+                let table = format!("CREATE TABLE {MARKER} (dataset varchar(2000) NOT NULL)");
+                control.query(table.as_bytes())?;
+                let row = format!("INSERT INTO {MARKER} VALUES ('')");
+                Ok(control.query(row.as_bytes()).map(|_| ())?)
+            }
+        }
+    }
+
+    fn drop_database(options: &OpenOptions) -> Result<(), DriverError> {
+        let server = server_of(options)?;
+        let mut control = open_control(&server)?;
+        if is_ours(&mut control)? == Some(false) {
+            return Err(not_ours(&server));
+        }
+        let drop = format!("DROP DATABASE {}", quoted(&server.database));
+        Ok(control.query(drop.as_bytes()).map(|_| ())?)
+    }
+
+    fn statement(&self, text: &str) -> Result<Option<u64>, DriverError> {
+        let answer = self.query(text)?;
+        let last = answer.rows.into_iter().next().and_then(|row| row.into_iter().next_back());
+        Ok(last.and_then(|value| number(&value)))
+    }
+
     fn open(options: &OpenOptions) -> Result<Self, DriverError> {
-        let server = options.server.clone().ok_or_else(|| {
-            DriverError::new("mysql: no server is given: say in the engine file where it listens")
-        })?;
+        let server = server_of(options)?;
         let engine = table_engine(options)?;
         let control = Mutex::new(open_control(&server)?);
         let driver = Mysql { server, client: options.client, engine, control };
@@ -304,12 +344,7 @@ impl Driver for Mysql {
     }
 
     fn threads(&self, clients: u32) -> u32 {
-        let cores = || std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
-        let wanted = match self.client.threads {
-            0 => (cores() / 4).max(1),
-            wanted => wanted,
-        };
-        wanted.min(clients.max(1))
+        self.client.threads_for(clients)
     }
 }
 

@@ -9,7 +9,7 @@ mod message;
 mod session;
 
 use super::{Driver, DriverError, FillRow, OpenOptions, Receipt, Row};
-use crate::server::{ClientOptions, Server, Statements};
+use crate::server::{ClientOptions, MARKER, Server, Statements, not_ours};
 use crate::wire::connection::{Connection, Open};
 use crate::wire::stream::Stream;
 use control::Conversation;
@@ -37,8 +37,7 @@ impl Postgres {
 
     /// The first value of the first row.
     fn value(&self, sql: &str) -> Result<Option<String>, DriverError> {
-        let rows = self.control().query(sql)?;
-        Ok(rows.into_iter().next().and_then(|row| row.into_iter().next()).flatten())
+        Ok(first_value(self.control().query(sql)?))
     }
 }
 
@@ -79,13 +78,78 @@ fn prepare(conversation: &mut Conversation, tables: u16) -> Result<(), DriverErr
     conversation.until_ready("prepare statements", |_, _| ())
 }
 
+/// The database that every server has and that logins begin in when another is to be made or dropped.
+const MAINTENANCE_DATABASE: &str = "postgres";
+
+/// The server that the options name.
+fn server_of(options: &OpenOptions) -> Result<Server, DriverError> {
+    let missing = || DriverError::new("postgres: no server is given to connect to");
+    options.server.clone().ok_or_else(missing)
+}
+
+/// The first value of a query's first row.
+fn first_value(rows: Vec<control::TextRow>) -> Option<String> {
+    rows.into_iter().next()?.into_iter().next()?
+}
+
+/// Whether the database that a conversation is in was made by dbdyno; `None` for an empty one.
+fn is_ours(conversation: &mut Conversation) -> Result<Option<bool>, DriverError> {
+    let tables = "SELECT tablename FROM pg_tables \
+                  WHERE schemaname NOT IN ('pg_catalog', 'information_schema')";
+    let rows = conversation.query(tables)?;
+    let names: Vec<String> = rows.into_iter().flatten().flatten().collect();
+    Ok((!names.is_empty()).then(|| names.iter().any(|name| name == MARKER)))
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
 impl Driver for Postgres {
     type Client = Connection<PostgresSession>;
 
+    fn create_database(options: &OpenOptions) -> Result<(), DriverError> {
+        let server = server_of(options)?;
+        let elsewhere = Server { database: MAINTENANCE_DATABASE.to_owned(), ..server.clone() };
+        let mut conversation = login::log_in(&elsewhere)?;
+        let name = server.database.replace('\'', "''");
+        let exists = format!("SELECT count(*) FROM pg_database WHERE datname = '{name}'");
+        if first_value(conversation.query(&exists)?).as_deref() == Some("0") {
+            conversation.query(&format!("CREATE DATABASE {}", quoted(&server.database)))?;
+        }
+        let mut conversation = login::log_in(&server)?;
+        match is_ours(&mut conversation)? {
+            Some(true) => Ok(()),
+            Some(false) => Err(not_ours(&server)),
+            None => {
+                let sql = format!(
+                    "CREATE TABLE {MARKER} (dataset text NOT NULL); INSERT INTO {MARKER} VALUES ('')"
+                );
+                conversation.query(&sql).map(|_| ())
+            }
+        }
+    }
+
+    fn drop_database(options: &OpenOptions) -> Result<(), DriverError> {
+        let server = server_of(options)?;
+        let mut conversation = login::log_in(&server)?;
+        if is_ours(&mut conversation)? == Some(false) {
+            return Err(not_ours(&server));
+        }
+        drop(conversation);
+        let elsewhere = Server { database: MAINTENANCE_DATABASE.to_owned(), ..server.clone() };
+        let drop = format!("DROP DATABASE {}", quoted(&server.database));
+        login::log_in(&elsewhere)?.query(&drop).map(|_| ())
+    }
+
+    fn statement(&self, text: &str) -> Result<Option<u64>, DriverError> {
+        let rows = self.control().query(text)?;
+        let last = rows.into_iter().next().and_then(|row| row.into_iter().next_back()).flatten();
+        Ok(last.and_then(|value| value.parse().ok()))
+    }
+
     fn open(options: &OpenOptions) -> Result<Self, DriverError> {
-        let Some(server) = options.server.clone() else {
-            return Err(DriverError::new("postgres: no server is given to connect to"));
-        };
+        let server = server_of(options)?;
         let mut control = login::log_in(&server)?;
         control.query(
             "CREATE TABLE IF NOT EXISTS dbdyno_progress (id int PRIMARY KEY, progress bigint NOT NULL)",

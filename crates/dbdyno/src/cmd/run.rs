@@ -5,8 +5,9 @@ use crate::catalogue;
 use crate::cli::RunArgs;
 use crate::exit_code;
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::output;
-use crate::pipeline;
+use crate::pipeline::{self, Means};
 use crate::progress::Progress;
 use crate::stored::{self, Stored};
 use crate::view::text::{bytes, duration};
@@ -17,6 +18,7 @@ use std::time::SystemTime;
 
 /// Runs the command.
 pub fn run(args: &RunArgs) -> Result<u8, Failure> {
+    interrupt::listen()?;
     let (plan, writer) = match &args.resume {
         None => begin(args)?,
         Some(name) => match resume(args, name)? {
@@ -31,7 +33,14 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
     // A run that was given by its path need not lie where --results says; its data goes where it lies.
     let results = path.parent().unwrap_or(&args.results.directory);
     let mut progress = Progress::new(args.quiet, plan.expected.seconds);
-    let done = pipeline::execute(&plan, results, writer, &mut progress);
+    let cache = args.cache.directory()?;
+    let means = Means {
+        results,
+        cache: &cache,
+        offline: args.offline,
+        keep_data: args.keep_data,
+    };
+    let done = pipeline::execute(&plan, &means, writer, &mut progress);
     progress.finish();
     if done.is_err() {
         let id = path.file_name().unwrap_or_default().to_string_lossy();
