@@ -8,6 +8,7 @@ use crate::stored::{self, Stored};
 use crate::view::cells::{Cell, cells_of};
 use crate::view::pivot::{Base, Content, RUN_SEPARATOR, two_views};
 use crate::view::text::number;
+use dbdyno_plan::Plan;
 use dbdyno_record::{VerifyDepth, Warning, metric};
 use dbdyno_stats::Summary;
 use serde_json::{Value, json};
@@ -16,6 +17,8 @@ use std::fmt::Write;
 
 /// The metrics of `--costs`.
 const COSTS: &[&str] = &[
+    "client_cpu_us_per_op",
+    "server_cpu_us_per_op",
     "process_cpu_us_per_op",
     "foreground_cpu_us_per_op",
     "background_cpu_us_per_op",
@@ -66,7 +69,9 @@ pub fn run(args: &ShowArgs) -> Result<u8, Failure> {
         Some(engine) => Some((Base::Engine(engine), engine.clone())),
         None => (stored.len() > 1).then(|| (Base::FirstRun, "the same engine in A".to_owned())),
     };
-    for metric in &metrics {
+    let has_values = |metric: &String| cells.iter().any(|cell| cell.summary(metric).is_some());
+    // Of the usual costs only those are shown that these engines have: libraries and servers differ in them.
+    for metric in metrics.iter().filter(|metric| !args.costs || has_values(metric)) {
         let _ = write!(out, "\n{}", two_views(&cells, Content::Metric(metric), &title(metric)));
         if let Some((base, name)) = &base {
             let title = format!("{} relative to {name}", title(metric));
@@ -179,6 +184,9 @@ fn head(one: &Stored) -> String {
             scope => format!(", one writer at a time in the whole {scope} (lock_scope = {scope})"),
         };
         let _ = writeln!(out, "engine {}: {versions}{scope}", engine.label);
+        if let Some(settings) = differing_settings(plan, &engine.label) {
+            let _ = writeln!(out, "  {settings}");
+        }
     }
     let values: Vec<f64> = run
         .trials
@@ -212,6 +220,29 @@ fn head(one: &Stored) -> String {
         let _ = writeln!(out, "gap: {gap}");
     }
     out
+}
+
+/// An engine's settings as far as they are not the same, by name and value, on every engine of the plan.
+fn differing_settings(plan: &Plan, label: &str) -> Option<String> {
+    let settings_of = |label: &str| {
+        plan.trials_to_run().find(|trial| trial.engine == label).map(|trial| &trial.engine_settings)
+    };
+    let others: Vec<_> = plan
+        .engines
+        .iter()
+        .filter(|engine| engine.label != label)
+        .filter_map(|engine| settings_of(&engine.label))
+        .collect();
+    if others.is_empty() {
+        return None;
+    }
+    let own = settings_of(label)?;
+    let differs = |(name, value): &(&String, &dbdyno_plan::Value)| {
+        others.iter().any(|other| other.get(*name) != Some(value))
+    };
+    let shown: Vec<String> =
+        own.iter().filter(differs).map(|(name, value)| format!("{name}={value}")).collect();
+    (!shown.is_empty()).then(|| shown.join(" "))
 }
 
 /// Figures of the device profile that moved by more than a fifth from before the run to after it.
