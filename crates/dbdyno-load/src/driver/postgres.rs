@@ -19,9 +19,14 @@ use session::{Phrases, PostgresSession, STATEMENTS, sql, statement_name};
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Updates that aging sends in one message.
 const AGE_BATCH: usize = 500;
+
+/// How often the control plane tries to log in again after it lost its connection, and how long it waits in between.
+const RECOVERY_ATTEMPTS: u32 = 300;
+const RECOVERY_PAUSE: Duration = Duration::from_millis(100);
 
 /// A server's database.
 pub struct Postgres {
@@ -31,13 +36,28 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    fn control(&self) -> MutexGuard<'_, Conversation> {
-        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The control connection, opened again if the server has closed it since it was used last.
+    fn control(&self) -> Result<MutexGuard<'_, Conversation>, DriverError> {
+        let mut control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
+        if control.is_stale() {
+            // A server that has just crashed first recovers and lets nobody in until then.
+            let mut attempts_left = RECOVERY_ATTEMPTS;
+            *control = loop {
+                match login::log_in(&self.server) {
+                    Err(_) if attempts_left > 0 => {
+                        attempts_left -= 1;
+                        std::thread::sleep(RECOVERY_PAUSE);
+                    }
+                    opened => break opened?,
+                }
+            };
+        }
+        Ok(control)
     }
 
     /// The first value of the first row.
     fn value(&self, sql: &str) -> Result<Option<String>, DriverError> {
-        let rows = self.control().query(sql)?;
+        let rows = self.control()?.query(sql)?;
         Ok(rows.into_iter().next().and_then(|row| row.into_iter().next()).flatten())
     }
 }
@@ -100,7 +120,7 @@ impl Driver for Postgres {
                 self.server.version_query
             ))
         })?;
-        let rows = self.control().query(&self.server.settings_query)?;
+        let rows = self.control()?.query(&self.server.settings_query)?;
         let pair = |row: control::TextRow| {
             let mut values = row.into_iter().map(Option::unwrap_or_default);
             Some((values.next()?, values.next()?))
@@ -109,7 +129,7 @@ impl Driver for Postgres {
     }
 
     fn create_tables(&self, tables: u16) -> Result<(), DriverError> {
-        let mut control = self.control();
+        let mut control = self.control()?;
         for table in 1..=tables {
             // Fillers are stored as they are: compressing them would make rows smaller than they claim to be.
             control.query(&format!(
@@ -135,7 +155,7 @@ impl Driver for Postgres {
     ) -> Result<(), DriverError> {
         let sql = format!("COPY t{} (id, counter, filler) FROM STDIN (FORMAT binary)", table + 1);
         let mut filler = Vec::new();
-        self.control().copy_in(&sql, rows, |row, out| {
+        self.control()?.copy_in(&sql, rows, |row, out| {
             fill(RowId { table, row }, &mut filler);
             out.extend_from_slice(&3u16.to_be_bytes());
             for number in [row, 0] {
@@ -148,7 +168,7 @@ impl Driver for Postgres {
     }
 
     fn age_rows(&self, rows: &[RowId], progress: u64) -> Result<(), DriverError> {
-        let mut control = self.control();
+        let mut control = self.control()?;
         let mut age = || {
             control.query("BEGIN")?;
             for batch in rows.chunks(AGE_BATCH) {
@@ -183,7 +203,7 @@ impl Driver for Postgres {
     fn row(&self, table: u16, row: u64) -> Result<Option<Row>, DriverError> {
         let sql =
             format!("SELECT counter, encode(filler, 'hex') FROM t{} WHERE id = {row}", table + 1);
-        let rows = self.control().query(&sql)?;
+        let rows = self.control()?.query(&sql)?;
         let Some([Some(counter), Some(filler)]) = rows.first().map(Vec::as_slice) else {
             return Ok(None);
         };
@@ -196,7 +216,7 @@ impl Driver for Postgres {
     }
 
     fn settle(&self) -> Result<(), DriverError> {
-        match self.control().query("CHECKPOINT") {
+        match self.control()?.query("CHECKPOINT") {
             // Some logins may not; their server then settles by itself, later.
             Err(error) if error.to_string().contains("(SQLSTATE 42501)") => Ok(()),
             done => done.map(|_| ()),

@@ -124,8 +124,13 @@ impl PostgresServer {
         panic!("the server does not start: {log}");
     }
 
-    /// Runs statements with the server's own client and returns what it prints.
+    /// Runs statements, parted by "; ", with the server's own client and returns what it prints.
     pub fn psql(&self, sql: &str) -> String {
+        self.psql_in("postgres", sql)
+    }
+
+    /// The same, in another database.
+    pub fn psql_in(&self, database: &str, sql: &str) -> String {
         let mut psql = as_nobody(&programs().join("psql"));
         psql.args(["-X", "-q", "-A", "-t", "-U", "tester", "-v", "ON_ERROR_STOP=1"])
             .args(["-h", &self.directory.path().display().to_string()])
@@ -133,7 +138,7 @@ impl PostgresServer {
         for statement in sql.split("; ") {
             psql.args(["-c", statement]);
         }
-        let output = psql.arg("postgres").output().expect("runs psql");
+        let output = psql.arg(database).output().expect("runs psql");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }

@@ -4,6 +4,7 @@ use super::message::{HEADER_BYTES, ServerError, append, append_query, header};
 use crate::driver::DriverError;
 use crate::wire::stream::{OPENING_TIMEOUT, Stream};
 use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
 
 /// How many read timeouts a statement may last: an hour, because a checkpoint or a copy may take long.
 const PATIENCE: u64 = 3600 / OPENING_TIMEOUT.as_secs();
@@ -36,6 +37,14 @@ impl Conversation {
     /// The stream, of which nothing was read beyond the last message.
     pub fn into_stream(self) -> Stream {
         self.stream
+    }
+
+    /// Whether the connection has something to read though nothing was asked: almost always its end.
+    pub fn is_stale(&self) -> bool {
+        let events = libc::POLLIN;
+        let mut poll = libc::pollfd { fd: self.stream.as_raw_fd(), events, revents: 0 };
+        // SAFETY: `poll` is one valid pollfd for the time of the call.
+        unsafe { libc::poll(&mut poll, 1, 0) != 0 }
     }
 
     /// Sends whole messages.
