@@ -58,6 +58,8 @@ fn open_control(server: &Server) -> Result<Control, Fault> {
         }
         opened => opened?,
     };
+    // Loading and adding up are slow.
+    control.wait_without_limit()?;
     // Values that do not fit are errors, not cut; a backslash has its meaning; a commit is said.
     control.query(b"SET sql_mode = 'STRICT_ALL_TABLES', autocommit = 1")?;
     Ok(control)
