@@ -304,3 +304,7 @@ fn seal(mut password: Vec<u8>, nonce: &[u8], key: &[u8]) -> Result<Vec<u8>, Faul
     let sealed = std::panic::catch_unwind(|| mysql_common::crypto::encrypt(&password, key));
     sealed.map_err(|_| strange())
 }
+
+#[cfg(test)]
+#[path = "login_tests.rs"]
+mod tests;
