@@ -117,7 +117,7 @@ mod tests {
     /// Error codes keep their class and can be told apart by number.
     #[test]
     fn errors_are_classified() {
-        // Taken from a server: a statement that waited too long for a lock.
+        // Fields in the order in which servers send them: a statement that waited too long for a lock.
         let body = b"SERROR\0VERROR\0C55P03\0Mcanceling statement due to lock timeout\0\
             Fpostgres.c\0L3386\0RProcessInterrupts\0\0";
         let error = ServerError::parse(body);
