@@ -5,14 +5,14 @@ mod support;
 
 use dbdyno_load::arrival::{ArrivalLaw, ArrivalPlan};
 use dbdyno_load::clock::SECOND;
-use dbdyno_load::driver::{Client, Driver, DriverError, mysql::Mysql};
+use dbdyno_load::driver::{Client, Driver, DriverError, OpenOptions, mysql::Mysql};
 use dbdyno_load::instrument::Totals;
 use dbdyno_load::measure::{Shape, measure};
 use dbdyno_load::outcome::{Failure, FailureClass, Outcome};
 use dbdyno_load::server::{ClientOptions, Server, Statements, Tls, Transaction};
 use dbdyno_load::wire::mysql::control::Control;
 use dbdyno_workload::rng::Seed;
-use dbdyno_workload::{Action, Request};
+use dbdyno_workload::{Action, Request, RowId};
 use std::fs;
 use std::path::Path;
 use support::Counting;
@@ -37,6 +37,7 @@ fn administrator(server: &MysqlServer) -> (Control, String) {
     // Opening makes the database.
     drop(open(server.login()).expect("opens"));
     let mut control = Control::open(&server.login(), true).expect("logs in");
+    control.wait_without_limit().expect("is patient");
     let version = control.query(b"SELECT VERSION()").expect("answers").rows[0][0].clone();
     (control, String::from_utf8_lossy(&version.expect("has a version")).into_owned())
 }
@@ -207,7 +208,9 @@ fn a_refused_request_did_nothing() {
         assert_eq!(driver.counter_sum(0), Ok(u64::MAX));
         assert_eq!(client.execute(&request(1, Action::Assign(0))), Outcome::Acknowledged);
         assert_eq!(client.execute(&increment), Outcome::Acknowledged);
-        driver.age_rows(&[], 1).expect("commits nothing");
+        let missing = driver.age_rows(&[RowId { table: 0, row: 99 }], 1).expect_err("is refused");
+        assert!(missing.to_string().contains("row 99"), "{missing}");
+        assert_eq!(driver.age_progress(), Ok(0));
     }
 }
 
@@ -238,6 +241,8 @@ fn connections_end() {
     server.child().kill().expect("ends");
     assert!(lost(client.execute(&increment)));
     assert!(matches!(client.execute(&increment), Outcome::Refused(_)));
+    let refused = refusal(server.login());
+    assert!(refused.contains("connect") && refused.contains("socket"), "{refused}");
 }
 
 /// Many clients of few threads, each with several requests under way: every acknowledged update is there, once.

@@ -5,7 +5,8 @@ mod support;
 use dbdyno_load::arrival::{ArrivalLaw, ArrivalPlan};
 use dbdyno_load::clock::SECOND;
 use dbdyno_load::driver::{
-    Driver, OpenOptions, lmdb::Lmdb, memory::Memory, null::Null, postgres::Postgres, sqlite::Sqlite,
+    Driver, OpenOptions, lmdb::Lmdb, memory::Memory, mysql::Mysql, null::Null, postgres::Postgres,
+    sqlite::Sqlite,
 };
 use dbdyno_load::instrument::Totals;
 use dbdyno_load::measure::{Shape, measure};
@@ -14,6 +15,7 @@ use dbdyno_workload::rng::Seed;
 use dbdyno_workload::{Action, Request, RequestStream};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use support::mysql_server::MysqlServer;
 use support::postgres_server::PostgresServer;
 
 const LAWS: [ArrivalLaw; 4] =
@@ -134,18 +136,31 @@ fn the_request_loop_allocates_nothing() {
     }
 }
 
-/// The postgres driver with every way of speaking, every arrival law.
-#[test]
-fn the_event_loop_allocates_nothing() {
-    let server = PostgresServer::start(None);
+/// The driver of a server with every way of speaking, every arrival law.
+fn check_server<D: Driver>(options: impl Fn(ClientOptions) -> OpenOptions) {
     for law in LAWS {
         for statements in [Statements::Prepared, Statements::Text] {
             for transaction in [Transaction::Autocommit, Transaction::BeginCommit] {
                 let client = ClientOptions { threads: 2, pipeline: 4, statements, transaction };
-                check::<Postgres>(&server.options_with(client), law);
+                check::<D>(&options(client), law);
             }
         }
     }
+}
+
+/// The event loop and the session of postgres.
+#[test]
+fn the_event_loop_allocates_nothing() {
+    let server = PostgresServer::start(None);
+    check_server::<Postgres>(|client| server.options_with(client));
+}
+
+/// The event loop and the session of mysql.
+#[test]
+fn the_session_of_mysql_allocates_nothing() {
+    // Without syncs enough requests end in the time that each law has.
+    let server = MysqlServer::start(&["--innodb-flush-log-at-trx-commit=0"]);
+    check_server::<Mysql>(|client| server.options(client));
 }
 
 /// The allocator does count: a test that cannot fail shows nothing.

@@ -48,6 +48,8 @@ fn table_engine(options: &OpenOptions) -> Result<String, DriverError> {
 /// Logs in to the database.
 fn open_control(server: &Server) -> Result<Control, Fault> {
     let mut control = Control::open(server, true)?;
+    // Loading and adding up are slow.
+    control.wait_without_limit()?;
     // Values that do not fit are errors, not cut; a backslash has its meaning; a commit is said.
     control.query(b"SET sql_mode = 'STRICT_ALL_TABLES', autocommit = 1")?;
     Ok(control)

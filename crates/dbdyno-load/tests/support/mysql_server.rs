@@ -80,6 +80,8 @@ impl Installation {
             .arg(format!("--basedir={}", self.base.display()))
             .arg(format!("--datadir={}", directory.join("data").display()))
             .arg(format!("--lc-messages-dir={}", self.share.display()))
+            // Servers that share one remove each other's temporary tables when they start.
+            .arg(format!("--tmpdir={}", directory.join("tmp").display()))
             .stdout(Stdio::null())
             .stderr(File::options().append(true).create(true).open(directory.join("log")).unwrap());
         command
@@ -148,7 +150,6 @@ impl MysqlServer {
         let child = command
             .arg(format!("--socket={}", path.join("socket").display()))
             .arg(format!("--pid-file={}", path.join("pid").display()))
-            .arg(format!("--tmpdir={}", path.join("tmp").display()))
             .arg("--bind-address=127.0.0.1")
             .arg(format!("--port={port}"))
             .args(options)

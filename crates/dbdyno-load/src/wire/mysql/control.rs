@@ -29,14 +29,21 @@ pub struct Control {
 }
 
 impl Control {
-    /// Connects and logs in. Statements may take as long as they need.
+    /// Connects and logs in. A statement that takes longer than opening may take is a fault, until
+    /// [`Control::wait_without_limit`] is called.
     ///
     /// # Errors
     /// See [`log_in`].
     pub fn open(server: &Server, with_database: bool) -> Result<Control, Fault> {
-        let channel = log_in(server, with_database)?;
-        channel.stream().wait_without_limit()?;
-        Ok(Control { channel, sequence: 0 })
+        Ok(Control { channel: log_in(server, with_database)?, sequence: 0 })
+    }
+
+    /// From here on statements may take as long as they need.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn wait_without_limit(&self) -> Result<(), Fault> {
+        Ok(self.channel.stream().wait_without_limit()?)
     }
 
     /// Runs one statement.

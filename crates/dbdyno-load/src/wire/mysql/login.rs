@@ -126,7 +126,9 @@ pub fn log_in(server: &Server, with_database: bool) -> Result<Channel, Fault> {
 }
 
 fn try_log_in(server: &Server, with_database: bool) -> Result<Channel, Fault> {
-    let stream = Stream::connect(&server.address)?;
+    let stream = Stream::connect(&server.address).map_err(|error| {
+        Fault::new(format!("connect: {error}; does the server run, and listen there?"))
+    })?;
     let mut channel = Channel { stream, buffer: Vec::new() };
     let (mut sequence, greeting) = channel.read()?;
     let greeting = Greeting::parse(&greeting)?;
@@ -302,3 +304,7 @@ fn seal(mut password: Vec<u8>, nonce: &[u8], key: &[u8]) -> Result<Vec<u8>, Faul
     let sealed = std::panic::catch_unwind(|| mysql_common::crypto::encrypt(&password, key));
     sealed.map_err(|_| strange())
 }
+
+#[cfg(test)]
+#[path = "login_tests.rs"]
+mod tests;
