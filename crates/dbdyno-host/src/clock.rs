@@ -16,6 +16,11 @@ pub fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC).expect("CLOCK_MONOTONIC can always be read")
 }
 
+/// Seconds of the wall clock since 1970, as the kernel stamps files and shared memory; 0 if it cannot be read.
+pub fn wall_clock_s() -> u64 {
+    clock_ns(libc::CLOCK_REALTIME).map_or(0, |ns| ns / 1_000_000_000)
+}
+
 /// Nanoseconds shown by the clock with this id, or what the kernel said.
 pub(crate) fn clock_ns(id: libc::clockid_t) -> io::Result<u64> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

@@ -3,6 +3,7 @@
 
 use crate::probe::process::parse_stat;
 use crate::{HostError, kernel_text};
+use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
 
@@ -33,6 +34,61 @@ pub fn process_start_time(pid: u32) -> Result<u64, HostError> {
     let stat = parse_stat(&kernel_text::read(&path)?)
         .ok_or_else(|| HostError::form(&path, "start time"))?;
     Ok(stat.start_time_ticks)
+}
+
+/// A process as the list of all processes shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessEntry {
+    /// Process id.
+    pub pid: u32,
+    /// Its parent's id.
+    pub parent: u32,
+    /// One letter: `Z` is a process that ended and was not waited for.
+    pub state: char,
+    /// Its name, at most 15 bytes.
+    pub name: String,
+    /// When it started, clock ticks after boot.
+    pub start_time_ticks: u64,
+}
+
+impl ProcessEntry {
+    /// This process now, if there is one.
+    pub fn of(pid: u32) -> Option<ProcessEntry> {
+        Self::parse(pid, &kernel_text::read(&PathBuf::from(format!("/proc/{pid}/stat"))).ok()?)
+    }
+
+    fn parse(pid: u32, stat: &str) -> Option<ProcessEntry> {
+        let start_time_ticks = parse_stat(stat)?.start_time_ticks;
+        let (before, after) = stat.rsplit_once(')')?;
+        let mut fields = after.split_whitespace();
+        let state = fields.next()?.chars().next()?;
+        let parent = fields.next()?.parse().ok()?;
+        let name = before.split_once('(')?.1.to_owned();
+        Some(ProcessEntry { pid, parent, state, name, start_time_ticks })
+    }
+}
+
+/// All processes that this one can see. Those that end while the list is read may be missing.
+pub fn all_processes() -> Vec<ProcessEntry> {
+    let Ok(directory) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let pids = directory.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter_map(ProcessEntry::of).collect()
+}
+
+/// Those of `processes` that descend from `root`, parents before children, without `root` itself.
+pub fn descendants(processes: &[ProcessEntry], root: u32) -> Vec<&ProcessEntry> {
+    let mut children: HashMap<u32, Vec<&ProcessEntry>> = HashMap::new();
+    for process in processes {
+        children.entry(process.parent).or_default().push(process);
+    }
+    let mut found: Vec<&ProcessEntry> = children.remove(&root).unwrap_or_default();
+    let mut next = 0;
+    while let Some(process) = found.get(next) {
+        let more = children.remove(&process.pid).unwrap_or_default();
+        found.extend(more);
+        next += 1;
+    }
+    found
 }
 
 #[cfg(test)]

@@ -5,5 +5,14 @@
 //! another crate: this one speaks no wire protocol.
 
 mod error;
+mod identity;
+mod launch;
+mod leftovers;
+mod server;
+mod system_calls;
 
 pub use error::{ProvisionError, Trouble};
+pub use launch::{can_isolate, launch_main};
+pub use leftovers::record::state_directory;
+pub use leftovers::sweep_leftovers;
+pub use server::{RunningServer, Site, StopReport, StopWay, adopt_orphans, init, start};

@@ -51,6 +51,9 @@ pub enum Command {
     /// One job of a run, in a process of its own. Started by `run`, reads its order from standard input.
     #[command(hide = true)]
     Job,
+    /// Becomes a server. Started for each server, reads its order from standard input.
+    #[command(hide = true)]
+    Launch,
 }
 
 /// What to measure: common to `plan` and `run`.

@@ -36,6 +36,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => cmd::doctor::run(&args),
         Command::Engines(args) => cmd::engines::run(&args),
         Command::Job => job::main().map(|()| exit_code::DONE),
+        Command::Launch => dbdyno_provision::launch_main(),
     };
     done.unwrap_or_else(|failure| {
         eprintln!("dbdyno: {failure}");
