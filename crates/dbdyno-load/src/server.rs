@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::thread;
 
 /// A server and a login.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,6 +92,17 @@ impl Default for ClientOptions {
             statements: Statements::Prepared,
             transaction: Transaction::Autocommit,
         }
+    }
+}
+
+impl ClientOptions {
+    /// Worker threads for so many clients: as many as are asked for, or a quarter of the cores, which leaves the rest
+    /// to a server on the same host.
+    pub fn threads_for(&self, clients: u32) -> u32 {
+        let a_quarter =
+            || thread::available_parallelism().map_or(1, |cores| cores.get() as u32 / 4);
+        let wanted = if self.threads == 0 { a_quarter() } else { self.threads };
+        wanted.clamp(1, clients.max(1))
     }
 }
 

@@ -1,8 +1,10 @@
 //! One body run over every driver that keeps rows: what was written is read, errors have the right class, counts
 //! match, a database that is opened again is the same, and durability settings sync as often as their names say.
 
+mod support;
+
 use dbdyno_load::driver::{
-    Client, Driver, OpenOptions, lmdb::Lmdb, memory::Memory, sqlite::Sqlite,
+    Client, Driver, OpenOptions, lmdb::Lmdb, memory::Memory, postgres::Postgres, sqlite::Sqlite,
 };
 use dbdyno_load::outcome::{Failure, FailureClass, Outcome};
 use dbdyno_load::sync_counter;
@@ -10,6 +12,7 @@ use dbdyno_workload::{Action, Request, RowId};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Mutex;
+use support::postgres_server::PostgresServer;
 
 /// Syncs are counted for the whole process, so tests of them must not overlap with other tests here.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -49,8 +52,11 @@ fn fill(RowId { table, row }: RowId, buffer: &mut Vec<u8>) {
 
 fn conforms<D: Driver>(survives_closing: bool) {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let options = options(directory.path(), &[]);
-    let driver = D::open(&options).expect("opens");
+    conforms_with::<D>(&options(directory.path(), &[]), survives_closing);
+}
+
+fn conforms_with<D: Driver>(options: &OpenOptions, survives_closing: bool) {
+    let driver = D::open(options).expect("opens");
     assert!(!driver.receipt().expect("a receipt").version.is_empty());
     driver.create_tables(2).expect("makes tables");
     driver.create_tables(2).expect("making them again changes nothing");
@@ -92,7 +98,7 @@ fn conforms<D: Driver>(survives_closing: bool) {
     driver.settle().expect("settles");
     drop(driver);
     if survives_closing {
-        check(&D::open(&options).expect("opens again"));
+        check(&D::open(options).expect("opens again"));
     }
 }
 
@@ -116,12 +122,27 @@ fn lmdb_conforms() {
     conforms::<Lmdb>(true);
 }
 
+/// PostgreSQL keeps its promises, also for those who connect later.
+#[test]
+fn postgres_conforms() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let server = PostgresServer::start(None);
+    conforms_with::<Postgres>(&server.options(), true);
+    counts_with::<Postgres>(&server.options());
+}
+
 /// Updates of one row from many threads are all there: none is lost, none is made twice.
 fn counts_under_contention<D: Driver>(changed: &[(&str, &str)]) {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let driver = D::open(&options(directory.path(), changed)).expect("opens");
+    counts_with::<D>(&options(directory.path(), changed));
+}
+
+fn counts_with<D: Driver>(options: &OpenOptions) {
+    let driver = D::open(options).expect("opens");
     driver.create_tables(1).expect("makes a table");
-    driver.insert_rows(0, 1..=10, &fill).expect("inserts");
+    let first = driver.last_row(0).expect("reads").unwrap_or(0) + 1;
+    driver.insert_rows(0, first..=first + 9, &fill).expect("inserts");
+    let before = driver.counter_sum(0).expect("adds up");
     let clients: Vec<D::Client> = (0..8).map(|_| driver.connect(1).expect("connects")).collect();
     let acknowledged: u64 = std::thread::scope(|scope| {
         let workers: Vec<_> = clients
@@ -140,7 +161,7 @@ fn counts_under_contention<D: Driver>(changed: &[(&str, &str)]) {
         workers.into_iter().map(|worker| worker.join().expect("no panic")).sum()
     });
     assert!(acknowledged > 0);
-    assert_eq!(driver.counter_sum(0), Ok(acknowledged));
+    assert_eq!(driver.counter_sum(0), Ok(before + acknowledged));
 }
 
 /// Contention on one row, each engine, each way of waiting.

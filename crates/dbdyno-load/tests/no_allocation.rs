@@ -5,14 +5,19 @@ mod support;
 use dbdyno_load::arrival::{ArrivalLaw, ArrivalPlan};
 use dbdyno_load::clock::SECOND;
 use dbdyno_load::driver::{
-    Driver, OpenOptions, lmdb::Lmdb, memory::Memory, null::Null, sqlite::Sqlite,
+    Driver, OpenOptions, lmdb::Lmdb, memory::Memory, null::Null, postgres::Postgres, sqlite::Sqlite,
 };
 use dbdyno_load::instrument::Totals;
 use dbdyno_load::measure::{Shape, measure};
+use dbdyno_load::server::{ClientOptions, Statements, Transaction};
 use dbdyno_workload::rng::Seed;
 use dbdyno_workload::{Action, Request, RequestStream};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use support::postgres_server::PostgresServer;
+
+const LAWS: [ArrivalLaw; 4] =
+    [ArrivalLaw::Closed, ArrivalLaw::Uniform, ArrivalLaw::Poisson, ArrivalLaw::BurstEachSecond];
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
@@ -70,7 +75,7 @@ impl RequestStream for Watching {
     fn unknown(&mut self, _: &Request) {}
 }
 
-fn check<D: Driver>(law: ArrivalLaw) {
+fn check_library<D: Driver>(law: ArrivalLaw) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let settings = [
         ("no_sync", "true"),
@@ -85,9 +90,14 @@ fn check<D: Driver>(law: ArrivalLaw) {
     ];
     let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
     let options = OpenOptions::of_directory(directory.path().to_owned(), settings, 2);
-    let driver = D::open(&options).expect("opens");
+    check::<D>(&options, law);
+}
+
+fn check<D: Driver>(options: &OpenOptions, law: ArrivalLaw) {
+    let driver = D::open(options).expect("opens");
     driver.create_tables(1).expect("makes a table");
-    driver.insert_rows(0, 1..=10, &|_, filler| filler.resize(100, 7)).expect("inserts");
+    let first = driver.last_row(0).expect("reads").unwrap_or(0) + 1;
+    driver.insert_rows(0, first..=first + 9, &|_, filler| filler.resize(100, 7)).expect("inserts");
     let rates_per_s = if law == ArrivalLaw::Closed { vec![] } else { vec![2_000.0] };
     // No warm-up and less than a second measured: no interval ends while requests run, and what happens once a second
     // is not part of the request loop.
@@ -116,13 +126,25 @@ fn check<D: Driver>(law: ArrivalLaw) {
 /// Every driver, every arrival law.
 #[test]
 fn the_request_loop_allocates_nothing() {
-    for law in
-        [ArrivalLaw::Closed, ArrivalLaw::Uniform, ArrivalLaw::Poisson, ArrivalLaw::BurstEachSecond]
-    {
-        check::<Null>(law);
-        check::<Memory>(law);
-        check::<Lmdb>(law);
-        check::<Sqlite>(law);
+    for law in LAWS {
+        check_library::<Null>(law);
+        check_library::<Memory>(law);
+        check_library::<Lmdb>(law);
+        check_library::<Sqlite>(law);
+    }
+}
+
+/// The postgres driver with every way of speaking, every arrival law.
+#[test]
+fn the_event_loop_allocates_nothing() {
+    let server = PostgresServer::start(None);
+    for law in LAWS {
+        for statements in [Statements::Prepared, Statements::Text] {
+            for transaction in [Transaction::Autocommit, Transaction::BeginCommit] {
+                let client = ClientOptions { threads: 2, pipeline: 4, statements, transaction };
+                check::<Postgres>(&server.options_with(client), law);
+            }
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 pub mod lmdb;
 pub mod memory;
 pub mod null;
+pub mod postgres;
 pub mod sqlite;
 
 use crate::outcome::Outcome;
@@ -33,6 +34,7 @@ macro_rules! with_driver {
             "memory" => with!($crate::driver::memory::Memory),
             "sqlite" => with!($crate::driver::sqlite::Sqlite),
             "lmdb" => with!($crate::driver::lmdb::Lmdb),
+            "postgres" => with!($crate::driver::postgres::Postgres),
             other => Err($crate::driver::DriverError::new(format!(
                 "this dbdyno has no driver \"{other}\""
             ))

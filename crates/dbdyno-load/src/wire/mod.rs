@@ -1,8 +1,14 @@
 //! Servers that are spoken to over sockets: what every wire driver shares.
 //!
 //! A driver brings a [`Session`]: the conversation of one connection, made of pure functions over buffers. Around it are
-//! [`stream`] (a socket, plain or encrypted) and the event loop that keeps many connections busy from one thread.
+//! [`stream`] (a socket, plain or encrypted), [`connection`] (both together, and how to open another one) and
+//! [`event_loop`], which keeps many connections busy from one thread.
 
+pub mod connection;
+mod epoll;
+pub mod event_loop;
+mod lane_state;
+mod reconnect;
 pub mod stream;
 
 use crate::outcome::Outcome;

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub mod postgres_server;
+
 use dbdyno_load::driver::null::Null;
 use dbdyno_load::driver::{Client, Driver, DriverError, FillRow, OpenOptions, Receipt, Row};
 use dbdyno_load::outcome::Outcome;

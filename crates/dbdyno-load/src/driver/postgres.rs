@@ -1,0 +1,276 @@
+//! PostgreSQL, over its own protocol: a table per table of the dataset, in the database that the login names.
+//!
+//! The control plane uses simple queries and bulk copies over one blocking connection; clients prepare their
+//! statements once and are kept busy by the event loop. Counters are unsigned here and signed in the tables.
+
+mod control;
+mod login;
+mod message;
+mod session;
+
+use super::{Driver, DriverError, FillRow, OpenOptions, Receipt, Row};
+use crate::server::{ClientOptions, Server, Statements};
+use crate::wire::connection::{Connection, Open};
+use crate::wire::stream::Stream;
+use control::Conversation;
+use dbdyno_workload::RowId;
+use message::{append, append_text};
+use session::{Phrases, PostgresSession, STATEMENTS, sql, statement_name};
+use std::fmt::Write as _;
+use std::ops::RangeInclusive;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Updates that aging sends in one message.
+const AGE_BATCH: usize = 500;
+
+/// How often the control plane tries to log in again after it lost its connection, and how long it waits in between.
+const RECOVERY_ATTEMPTS: u32 = 300;
+const RECOVERY_PAUSE: Duration = Duration::from_millis(100);
+
+/// A server's database.
+pub struct Postgres {
+    server: Server,
+    client: ClientOptions,
+    control: Mutex<Conversation>,
+}
+
+impl Postgres {
+    /// The control connection, opened again if the server has closed it since it was used last.
+    fn control(&self) -> Result<MutexGuard<'_, Conversation>, DriverError> {
+        let mut control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
+        if control.is_stale() {
+            // A server that has just crashed first recovers and lets nobody in until then.
+            let mut attempts_left = RECOVERY_ATTEMPTS;
+            *control = loop {
+                match login::log_in(&self.server) {
+                    Err(_) if attempts_left > 0 => {
+                        attempts_left -= 1;
+                        std::thread::sleep(RECOVERY_PAUSE);
+                    }
+                    opened => break opened?,
+                }
+            };
+        }
+        Ok(control)
+    }
+
+    /// The first value of the first row.
+    fn value(&self, sql: &str) -> Result<Option<String>, DriverError> {
+        let rows = self.control()?.query(sql)?;
+        Ok(rows.into_iter().next().and_then(|row| row.into_iter().next()).flatten())
+    }
+}
+
+/// How data connections are opened.
+struct Opener {
+    server: Server,
+    client: ClientOptions,
+    tables: u16,
+    phrases: Arc<Phrases>,
+}
+
+impl Open<PostgresSession> for Opener {
+    fn open(&self) -> Result<(Stream, PostgresSession), DriverError> {
+        let mut conversation = login::log_in(&self.server)?;
+        if self.client.statements == Statements::Prepared {
+            prepare(&mut conversation, self.tables)?;
+        }
+        let session = PostgresSession::new(self.phrases.clone(), self.client.pipeline);
+        Ok((conversation.into_stream(), session))
+    }
+}
+
+/// Prepares every statement of every table, in one round trip.
+fn prepare(conversation: &mut Conversation, tables: u16) -> Result<(), DriverError> {
+    let mut message = Vec::new();
+    for table in 0..tables {
+        for statement in 0..STATEMENTS.len() {
+            append(&mut message, b'P', |out| {
+                append_text(out, &statement_name(table, statement));
+                append_text(out, &sql(table, statement));
+                // Types of parameters are left to the server: they are those of the columns.
+                out.extend_from_slice(&[0, 0]);
+            });
+        }
+    }
+    append(&mut message, b'S', |_| ());
+    conversation.send(&message)?;
+    conversation.until_ready("prepare statements", |_, _| ())
+}
+
+impl Driver for Postgres {
+    type Client = Connection<PostgresSession>;
+
+    fn open(options: &OpenOptions) -> Result<Self, DriverError> {
+        let Some(server) = options.server.clone() else {
+            return Err(DriverError::new("postgres: no server is given to connect to"));
+        };
+        let mut control = login::log_in(&server)?;
+        control.query(
+            "CREATE TABLE IF NOT EXISTS dbdyno_progress (id int PRIMARY KEY, progress bigint NOT NULL)",
+        )?;
+        Ok(Postgres { server, client: options.client, control: Mutex::new(control) })
+    }
+
+    fn receipt(&self) -> Result<Receipt, DriverError> {
+        let version = self.value(&self.server.version_query)?.ok_or_else(|| {
+            DriverError::new(format!(
+                "postgres: \"{}\" returned no version; name a statement that does",
+                self.server.version_query
+            ))
+        })?;
+        let rows = self.control()?.query(&self.server.settings_query)?;
+        let pair = |row: control::TextRow| {
+            let mut values = row.into_iter().map(Option::unwrap_or_default);
+            Some((values.next()?, values.next()?))
+        };
+        Ok(Receipt { version, settings: rows.into_iter().filter_map(pair).collect() })
+    }
+
+    fn create_tables(&self, tables: u16) -> Result<(), DriverError> {
+        let mut control = self.control()?;
+        for table in 1..=tables {
+            // Fillers are stored as they are: compressing them would make rows smaller than they claim to be.
+            control.query(&format!(
+                "CREATE TABLE IF NOT EXISTS t{table} \
+                 (id bigint PRIMARY KEY, counter bigint NOT NULL, filler bytea NOT NULL); \
+                 ALTER TABLE t{table} ALTER COLUMN filler SET STORAGE EXTERNAL"
+            ))?;
+        }
+        Ok(())
+    }
+
+    fn last_row(&self, table: u16) -> Result<Option<u64>, DriverError> {
+        self.value(&format!("SELECT max(id) FROM t{}", table + 1))?
+            .map(|text| number(&text))
+            .transpose()
+    }
+
+    fn insert_rows(
+        &self,
+        table: u16,
+        rows: RangeInclusive<u64>,
+        fill: FillRow<'_>,
+    ) -> Result<(), DriverError> {
+        let sql = format!("COPY t{} (id, counter, filler) FROM STDIN (FORMAT binary)", table + 1);
+        let mut filler = Vec::new();
+        self.control()?.copy_in(&sql, rows, |row, out| {
+            fill(RowId { table, row }, &mut filler);
+            out.extend_from_slice(&3u16.to_be_bytes());
+            for number in [row, 0] {
+                out.extend_from_slice(&8u32.to_be_bytes());
+                out.extend_from_slice(&number.to_be_bytes());
+            }
+            out.extend_from_slice(&(filler.len() as u32).to_be_bytes());
+            out.extend_from_slice(&filler);
+        })
+    }
+
+    fn age_rows(&self, rows: &[RowId], progress: u64) -> Result<(), DriverError> {
+        let mut control = self.control()?;
+        let mut age = || {
+            control.query("BEGIN")?;
+            for batch in rows.chunks(AGE_BATCH) {
+                let mut sql = String::new();
+                for RowId { table, row } in batch {
+                    let table = table + 1;
+                    // Writing to a string cannot fail.
+                    let _ =
+                        write!(sql, "UPDATE t{table} SET counter = counter + 1 WHERE id = {row};");
+                }
+                control.query(&sql)?;
+            }
+            control.query(&format!(
+                "INSERT INTO dbdyno_progress VALUES (1, {progress}) \
+                 ON CONFLICT (id) DO UPDATE SET progress = {progress}"
+            ))?;
+            control.query("COMMIT")
+        };
+        let aged = age();
+        if aged.is_err() {
+            // The first error says what is wrong; that the connection is gone too would add nothing.
+            let _ = control.query("ROLLBACK");
+        }
+        aged.map(|_| ())
+    }
+
+    fn age_progress(&self) -> Result<u64, DriverError> {
+        let progress = self.value("SELECT progress FROM dbdyno_progress WHERE id = 1")?;
+        progress.map_or(Ok(0), |text| number(&text))
+    }
+
+    fn row(&self, table: u16, row: u64) -> Result<Option<Row>, DriverError> {
+        let sql =
+            format!("SELECT counter, encode(filler, 'hex') FROM t{} WHERE id = {row}", table + 1);
+        let rows = self.control()?.query(&sql)?;
+        let Some([Some(counter), Some(filler)]) = rows.first().map(Vec::as_slice) else {
+            return Ok(None);
+        };
+        Ok(Some(Row { counter: number(counter)?, filler: unhex(filler)? }))
+    }
+
+    fn counter_sum(&self, table: u16) -> Result<u64, DriverError> {
+        let sum = self.value(&format!("SELECT sum(counter) FROM t{}", table + 1))?;
+        sum.map_or(Ok(0), |text| number(&text))
+    }
+
+    fn settle(&self) -> Result<(), DriverError> {
+        match self.control()?.query("CHECKPOINT") {
+            // Some logins may not; their server then settles by itself, later.
+            Err(error) if error.to_string().contains("(SQLSTATE 42501)") => Ok(()),
+            done => done.map(|_| ()),
+        }
+    }
+
+    fn connect(&self, tables: u16) -> Result<Self::Client, DriverError> {
+        let ClientOptions { pipeline, statements, transaction, .. } = self.client;
+        let phrases = Arc::new(Phrases::new(tables, statements, transaction));
+        let (server, client) = (self.server.clone(), self.client);
+        Connection::open(Arc::new(Opener { server, client, tables, phrases }), pipeline)
+    }
+
+    fn threads(&self, clients: u32) -> u32 {
+        self.client.threads_for(clients)
+    }
+}
+
+/// A decimal number of any length, modulo 2^64: counters wrap, and so do their sums.
+fn number(text: &str) -> Result<u64, DriverError> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(DriverError::new(format!("postgres: expected a number, not \"{text}\"")));
+    }
+    let number = digits
+        .bytes()
+        .fold(0u64, |number, digit| number.wrapping_mul(10).wrapping_add(u64::from(digit - b'0')));
+    Ok(if text.starts_with('-') { number.wrapping_neg() } else { number })
+}
+
+fn unhex(text: &str) -> Result<Vec<u8>, DriverError> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    text.as_bytes()
+        .chunks(2)
+        .map(|pair| match *pair {
+            [high, low] => Some((digit(high)? * 16 + digit(low)?) as u8),
+            _ => None,
+        })
+        .collect::<Option<_>>()
+        .ok_or_else(|| DriverError::new("postgres: a filler did not come back as hexadecimal"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sums of counters wrap like counters, whatever sign and length the server gives them.
+    #[test]
+    fn numbers_wrap() {
+        assert_eq!(number("-2"), Ok(u64::MAX - 1));
+        assert_eq!(number("18446744073709551617"), Ok(1));
+        assert_eq!(number("-18446744073709551617"), Ok(u64::MAX));
+        assert!(number("many").is_err() && number("-").is_err());
+        assert_eq!(unhex("00ff"), Ok(vec![0, 255]));
+        assert!(unhex("0").is_err() && unhex("zz").is_err());
+    }
+}

@@ -1,0 +1,254 @@
+//! The event loop: one thread keeps many connections busy, with one receive and one send per request.
+//!
+//! A lane sends when one of its slots is free and its next request is due. With a schedule, lanes that are early wait in
+//! a heap by due time, and the kernel's event queue waits no longer than for the first of them. Nothing here blocks
+//! but that queue; what ends how is counted as [`crate::worker::work`] counts it. [`super::lane_state`] knows one lane.
+
+use super::Session;
+use super::connection::{Connection, Link, Received, lost};
+use super::epoll::Epoll;
+use super::lane_state::LaneState;
+use super::reconnect::Reconnector;
+use crate::clock::{self, Ns};
+use crate::outcome::Failure;
+use crate::recorder::Recorder;
+use crate::worker::{Lane, Limits, WorkerEnd};
+use dbdyno_workload::RequestStream;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::os::fd::AsRawFd;
+
+/// The receive buffer, which the connections of a thread share.
+const RECEIVE_BYTES: usize = 64 << 10;
+/// The number under which the helper thread's bell is registered.
+const BELL: u64 = u64::MAX;
+
+/// Runs the lanes of one thread, a connection each, until their schedules end.
+pub(super) fn run<S: Session + 'static, R: RequestStream>(
+    clients: &mut [Connection<S>],
+    lanes: &mut [Lane<R>],
+    recorder: &mut Recorder<'_>,
+    limits: Limits,
+) -> WorkerEnd {
+    EventLoop::new(clients, lanes, recorder, limits).run()
+}
+
+struct EventLoop<'a, 'recording, S, R> {
+    lanes: Vec<LaneState<'a, S, R>>,
+    recorder: &'a mut Recorder<'recording>,
+    limits: Limits,
+    epoll: Epoll,
+    /// Lanes that wait for a due time, the first one on top. Each lane is here once at most.
+    early: BinaryHeap<Reverse<(Ns, usize)>>,
+    buffer: Vec<u8>,
+    reconnector: Option<Reconnector<S>>,
+    /// Lanes that have not finished.
+    unfinished: usize,
+    /// The last time that the clock was read: after a receive, a wait without events, or a send of the schedule.
+    now: Ns,
+}
+
+impl<'a, 'recording, S: Session + 'static, R: RequestStream> EventLoop<'a, 'recording, S, R> {
+    fn new(
+        clients: &'a mut [Connection<S>],
+        lanes: &'a mut [Lane<R>],
+        recorder: &'a mut Recorder<'recording>,
+        limits: Limits,
+    ) -> Self {
+        let lanes: Vec<_> = clients
+            .iter_mut()
+            .zip(lanes)
+            .map(|(client, lane)| LaneState::new(client, lane))
+            .collect();
+        let epoll = Epoll::new().expect("the kernel gives every thread an event queue");
+        EventLoop {
+            unfinished: lanes.len(),
+            early: BinaryHeap::with_capacity(lanes.len()),
+            lanes,
+            recorder,
+            limits,
+            epoll,
+            buffer: vec![0; RECEIVE_BYTES],
+            reconnector: None,
+            now: 0,
+        }
+    }
+
+    fn run(mut self) -> WorkerEnd {
+        for number in 0..self.lanes.len() {
+            self.watch(number);
+        }
+        self.now = clock::sleep_until(self.limits.start);
+        for number in 0..self.lanes.len() {
+            self.go_on(number);
+            self.now = clock::now();
+        }
+        while self.unfinished > 0 && self.now < self.limits.give_up {
+            let events = self.epoll.wait(self.wait_until().saturating_sub(self.now));
+            if events == 0 {
+                self.now = clock::now();
+            }
+            for index in 0..events {
+                self.take_event(index);
+            }
+            self.send_due();
+        }
+        self.give_up()
+    }
+
+    /// Registers a lane's socket, or notes that there is none.
+    fn watch(&mut self, number: usize) {
+        let lane = &self.lanes[number];
+        let watched = match &lane.connection.link {
+            Some(link) => self.epoll.add(link.stream.as_raw_fd(), number as u64).is_ok(),
+            None => false,
+        };
+        if !watched {
+            self.lose(number, lost(0));
+        }
+    }
+
+    /// The next moment at which there is something to do without an event.
+    #[inline]
+    fn wait_until(&self) -> Ns {
+        match self.early.peek() {
+            Some(&Reverse((due, _))) => due.min(self.limits.give_up),
+            None => self.limits.give_up,
+        }
+    }
+
+    #[inline]
+    fn take_event(&mut self, index: usize) {
+        let event = self.epoll.event(index);
+        if event.number == BELL {
+            return self.take_reconnected();
+        }
+        let number = event.number as usize;
+        if event.is_writable {
+            self.send(number);
+        }
+        if event.is_readable {
+            self.receive(number);
+        }
+    }
+
+    /// Takes in what a connection has for us, and lets its lane go on.
+    #[inline]
+    fn receive(&mut self, number: usize) {
+        loop {
+            let lane = &mut self.lanes[number];
+            let (link, mut ends) = lane.receiving(self.recorder, &self.limits);
+            let Some(link) = link else { return };
+            match link.receive(&mut self.buffer, &mut |outcome, now| ends.note(outcome, now)) {
+                Ok(Received::Nothing) => break,
+                Ok(Received::Bytes { now, may_be_more }) => {
+                    self.now = now;
+                    if !may_be_more {
+                        break;
+                    }
+                }
+                Err(failure) => return self.lose(number, failure),
+            }
+        }
+        self.go_on(number);
+    }
+
+    /// Makes what requests a lane has slots for and are due, sends them, and puts the lane where it belongs next.
+    #[inline]
+    fn go_on(&mut self, number: usize) {
+        let lane = &mut self.lanes[number];
+        lane.make(self.now, self.recorder, &self.limits);
+        if let Some(due) = lane.early_until(&self.limits) {
+            self.early.push(Reverse((due, number)));
+        }
+        if lane.finishes(&self.limits) {
+            self.unfinished -= 1;
+        }
+        self.send(number);
+    }
+
+    /// Sends what a connection has to send; asks to be told of room if the socket does not take everything.
+    #[inline]
+    fn send(&mut self, number: usize) {
+        let lane = &mut self.lanes[number];
+        let Some(link) = &mut lane.connection.link else { return };
+        if link.out.is_empty() {
+            return;
+        }
+        match link.send() {
+            Ok(is_all) if is_all != lane.wants_room => {}
+            Ok(is_all) => {
+                let socket = link.stream.as_raw_fd();
+                lane.wants_room = !is_all;
+                if self.epoll.watch_room(socket, number as u64, !is_all).is_err() {
+                    self.lose(number, lost(0));
+                }
+            }
+            Err(failure) => self.lose(number, failure),
+        }
+    }
+
+    /// Lets those lanes go on whose next request has become due.
+    #[inline]
+    fn send_due(&mut self) {
+        while let Some(&Reverse((due, number))) = self.early.peek() {
+            if due > self.now {
+                return;
+            }
+            self.early.pop();
+            self.lanes[number].is_early = false;
+            self.go_on(number);
+            // The next lane's sending time, and what the following wait is counted from.
+            self.now = clock::now();
+        }
+    }
+
+    /// A connection is gone: what was under way is unknown, and another one is asked for.
+    #[cold]
+    fn lose(&mut self, number: usize, failure: Failure) {
+        let lane = &mut self.lanes[number];
+        lane.drop_link(failure, self.now, self.recorder, &self.limits);
+        if lane.is_finished {
+            return;
+        }
+        if lane.finishes(&self.limits) {
+            self.unfinished -= 1;
+            return;
+        }
+        if self.reconnector.is_none() {
+            let reconnector = Reconnector::start().expect("there is room for a helper thread");
+            self.epoll.add(reconnector.bell(), BELL).expect("an event queue takes a new bell");
+            self.reconnector = Some(reconnector);
+        }
+        if let Some(reconnector) = &self.reconnector {
+            reconnector.ask(number, self.lanes[number].connection.opener.clone());
+        }
+    }
+
+    /// Puts connections into use that the helper thread has opened.
+    #[cold]
+    fn take_reconnected(&mut self) {
+        while let Some((number, link)) = self.take_link() {
+            self.now = clock::now();
+            let lane = &mut self.lanes[number];
+            lane.connection.link = Some(link);
+            lane.connection.reconnects += 1;
+            lane.wants_room = false;
+            self.watch(number);
+            self.go_on(number);
+        }
+    }
+
+    fn take_link(&self) -> Option<(usize, Link<S>)> {
+        self.reconnector.as_ref()?.take()
+    }
+
+    /// The end, whether all lanes have finished or time is up.
+    fn give_up(mut self) -> WorkerEnd {
+        let mut unsent = 0;
+        for lane in self.lanes.iter_mut().filter(|lane| !lane.is_finished) {
+            unsent += lane.give_up(self.now, self.recorder, &self.limits);
+        }
+        WorkerEnd { unsent }
+    }
+}

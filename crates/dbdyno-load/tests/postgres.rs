@@ -1,0 +1,318 @@
+//! The postgres driver and the event loop against a real server: every way of speaking counts exactly, every way of
+//! logging in works or says why not, and outages show where they belong.
+
+mod support;
+
+use dbdyno_load::arrival::{Arrival, ArrivalLaw, ArrivalPlan, Timeline};
+use dbdyno_load::clock::{self, Ns, SECOND};
+use dbdyno_load::driver::{Client, Driver, OpenOptions, postgres::Postgres};
+use dbdyno_load::instrument::Totals;
+use dbdyno_load::measure::{Measured, Shape, measure};
+use dbdyno_load::outcome::{FailureClass, Outcome};
+use dbdyno_load::server::{Address, ClientOptions, Server, Statements, Tls, Transaction};
+use dbdyno_workload::rng::Seed;
+use dbdyno_workload::{Action, Request};
+use std::sync::Mutex;
+use std::time::Duration;
+use support::Counting;
+use support::postgres_server::{PASSWORD, PostgresServer};
+
+const MS: Ns = 1_000_000;
+/// Tests of time must not share the machine with each other.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn shape(law: ArrivalLaw, rate_per_s: f64, measured_ns: Ns) -> Shape {
+    let rates_per_s = if law == ArrivalLaw::Closed { vec![] } else { vec![rate_per_s] };
+    Shape {
+        clients: 8,
+        tables: 1,
+        classes: 1,
+        arrival: ArrivalPlan { law, rates_per_s },
+        warmup_ns: 100 * MS,
+        measured_ns,
+        drain_limit_ns: 5 * SECOND,
+        retries_max: u32::MAX,
+        seed: Seed(5),
+    }
+}
+
+fn open(options: &OpenOptions) -> Postgres {
+    let driver = Postgres::open(options).expect("opens");
+    driver.create_tables(1).expect("makes a table");
+    if driver.last_row(0).expect("reads").is_none() {
+        driver.insert_rows(0, 1..=10, &|_, filler| filler.resize(100, 7)).expect("inserts");
+    }
+    driver
+}
+
+fn run(driver: &Postgres, shape: &Shape) -> (Measured<Counting>, Totals) {
+    let mut totals = Totals::default();
+    let measured = measure(driver, shape, |_| Counting::default(), &mut totals);
+    (measured.expect("clients start"), totals)
+}
+
+/// Requests that the schedule makes due in the measured interval, worked out without running anything.
+fn due_by_schedule(shape: &Shape, timeline: Timeline) -> u64 {
+    (0..shape.clients)
+        .map(|client| {
+            let mut arrival =
+                Arrival::new(&shape.arrival, timeline, client, shape.clients, shape.seed);
+            let due_times = std::iter::from_fn(|| Some(arrival.next_due(0)));
+            let due_times = due_times.take_while(|&due| due < timeline.end);
+            due_times.filter(|&due| due >= timeline.measure_start).count() as u64
+        })
+        .sum()
+}
+
+fn acknowledged(measured: &Measured<Counting>) -> u64 {
+    measured.streams.iter().map(|stream| stream.acknowledged).sum()
+}
+
+/// Whatever is sent in whatever way, the row's counter is the number of acknowledged increments.
+fn counts_exactly(options: &OpenOptions, law: ArrivalLaw) {
+    let driver = open(options);
+    let before = driver.counter_sum(0).expect("adds up");
+    let shape = shape(law, 1_000.0, SECOND / 2);
+    let (measured, totals) = run(&driver, &shape);
+    let acknowledged = acknowledged(&measured);
+    let added = driver.counter_sum(0).expect("adds up").wrapping_sub(before);
+    assert!(acknowledged > 100, "{:?}: only {acknowledged}", options.client);
+    assert_eq!(added, acknowledged, "{:?} {law:?}", options.client);
+    let made: u64 = measured.streams.iter().map(|stream| stream.made).sum();
+    assert_eq!(made, acknowledged, "{:?} {law:?}", options.client);
+    assert_eq!((measured.unsent, measured.counters.reconnects), (0, 0));
+    if law != ArrivalLaw::Closed {
+        let due = due_by_schedule(&shape, measured.timeline);
+        assert_eq!(totals.due_in_measured.response_time_ns.len(), due, "{:?}", options.client);
+    }
+}
+
+/// Prepared and as text, alone and in transactions, one at a time and many, on one thread and on two.
+#[test]
+fn every_way_of_speaking_counts_exactly() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let server = PostgresServer::start(None);
+    for statements in [Statements::Prepared, Statements::Text] {
+        for transaction in [Transaction::Autocommit, Transaction::BeginCommit] {
+            for (pipeline, threads) in [(1, 1), (8, 2)] {
+                let client = ClientOptions { threads, pipeline, statements, transaction };
+                for law in [ArrivalLaw::Closed, ArrivalLaw::Uniform] {
+                    counts_exactly(&server.options_with(client), law);
+                }
+            }
+        }
+    }
+}
+
+/// One request in every way: values go through unchanged, and a row that is not there is not there.
+#[test]
+fn requests_end_as_they_should() {
+    let server = PostgresServer::start(None);
+    for statements in [Statements::Prepared, Statements::Text] {
+        for transaction in [Transaction::Autocommit, Transaction::BeginCommit] {
+            let client = ClientOptions { statements, transaction, ..ClientOptions::default() };
+            let driver = open(&server.options_with(client));
+            let mut connection = driver.connect(1).expect("connects");
+            for value in [0, 7, u64::MAX - 1, 1 << 63, u64::MAX >> 1] {
+                for action in [Action::Assign(value), Action::Read] {
+                    let request = Request { class: 0, table: 0, row: 3, action };
+                    assert_eq!(connection.execute(&request), Outcome::Acknowledged, "{client:?}");
+                }
+                let row = driver.row(0, 3).expect("reads").expect("is there");
+                assert_eq!(row.counter, value, "{client:?}");
+            }
+            let overflow = Request { class: 0, table: 0, row: 3, action: Action::Increment };
+            match connection.execute(&overflow) {
+                Outcome::Refused(failure) => assert_eq!(failure.class, FailureClass::Other),
+                wrong => panic!("{client:?}: {wrong:?}"),
+            }
+            let missing = Request { class: 0, table: 0, row: 11, action: Action::Read };
+            match connection.execute(&missing) {
+                Outcome::Refused(failure) => assert_eq!(failure.class, FailureClass::NoSuchRow),
+                wrong => panic!("{client:?}: {wrong:?}"),
+            }
+        }
+    }
+}
+
+/// A lock that is not had in time is waited for again until it is had; nothing is counted twice.
+#[test]
+fn refusals_that_pass_are_tried_again() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let server = PostgresServer::start(None);
+    server.psql("ALTER DATABASE dbdyno SET lock_timeout = '20ms'");
+    for transaction in [Transaction::Autocommit, Transaction::BeginCommit] {
+        let client = ClientOptions { threads: 1, transaction, ..ClientOptions::default() };
+        let driver = open(&server.options_with(client));
+        let before = driver.counter_sum(0).expect("adds up");
+        let (measured, totals) = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(300));
+                server.psql_in(
+                    "dbdyno",
+                    "BEGIN; UPDATE t1 SET filler = filler WHERE id = 1; SELECT pg_sleep(0.3); COMMIT",
+                );
+            });
+            run(&driver, &shape(ArrivalLaw::Uniform, 200.0, SECOND))
+        });
+        let counts = &totals.due_in_measured;
+        assert!(counts.retries > 10, "only {} were tried again", counts.retries);
+        assert_eq!((counts.refused, counts.unknown), (0, 0));
+        let failures: u64 = counts.failures.values().sum();
+        assert_eq!(failures, counts.retries);
+        assert!(counts.failures.keys().all(|failure| failure.class == FailureClass::LockTimeout));
+        let added = driver.counter_sum(0).expect("adds up") - before;
+        assert_eq!(added, acknowledged(&measured));
+        assert_eq!(counts.response_time_ns.len(), 200);
+    }
+}
+
+fn login_error(server: Server) -> String {
+    let options =
+        OpenOptions { server: Some(server), ..OpenOptions::of_directory("".into(), [].into(), 1) };
+    match Postgres::open(&options) {
+        Ok(_) => panic!("{options:?} was let in"),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Every kind of password, encrypted or not; what is wrong is said, and passwords are not.
+#[test]
+fn logins_work_or_say_why_not() {
+    let certified =
+        rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).expect("a key");
+    let (certificate, key) = (certified.cert.pem(), certified.signing_key.serialize_pem());
+    let server = PostgresServer::start(Some((&certificate, &key)));
+    let trusted = server.file("trusted.pem");
+    std::fs::write(&trusted, &certificate).expect("writes");
+    let encrypted = |login, trusted| Server {
+        address: Address::Tcp { host: "127.0.0.1".to_owned(), port: server.port },
+        tls: Tls::Verified { trusted },
+        ..server.server_as(login, PASSWORD)
+    };
+    for login in ["cleartext", "md5", "scram"] {
+        let options = |server| OpenOptions { server: Some(server), ..server_options() };
+        counts_exactly(&options(server.server_as(login, PASSWORD)), ArrivalLaw::Closed);
+        let error = login_error(server.server_as(login, "abracadabra"));
+        assert!(error.contains("password authentication failed"), "{error}");
+        assert!(error.contains(login) && !error.contains("abracadabra"), "{error}");
+        let error = login_error(Server { password: None, ..server.server_as(login, "") });
+        assert!(error.contains("none is given"), "{error}");
+        if login != "cleartext" {
+            let encrypted = encrypted(login, Some(trusted.clone()));
+            counts_exactly(&options(encrypted), ArrivalLaw::Uniform);
+        }
+    }
+    let client = ClientOptions { threads: 1, pipeline: 8, ..ClientOptions::default() };
+    let encrypted_options = OpenOptions {
+        client,
+        server: Some(encrypted("scram", Some(trusted.clone()))),
+        ..server_options()
+    };
+    counts_exactly(&encrypted_options, ArrivalLaw::Closed);
+    let error = login_error(encrypted("scram", None));
+    assert!(error.contains("certificate"), "{error}");
+    let on_socket = Server { tls: Tls::Verified { trusted: None }, ..server.server() };
+    assert!(login_error(on_socket).contains("the server refuses TLS"));
+    let nowhere =
+        Server { address: Address::Unix("/tmp/no-server-here".into()), ..server.server() };
+    assert!(login_error(nowhere).contains("/tmp/no-server-here"));
+}
+
+fn server_options() -> OpenOptions {
+    OpenOptions::of_directory("".into(), [].into(), 8)
+}
+
+const OF_A_CLIENT: &str =
+    "FROM pg_stat_activity WHERE datname = 'dbdyno' AND query LIKE 'UPDATE%' LIMIT 1";
+
+/// Runs 500 requests a second for some seconds while something is done to the server after one second.
+fn run_while(
+    server: &PostgresServer,
+    measured_ns: Ns,
+    act: impl FnOnce() + Send,
+) -> (Measured<Counting>, Totals, u64) {
+    let client = ClientOptions { threads: 1, ..ClientOptions::default() };
+    let driver = open(&server.options_with(client));
+    let shape = Shape { drain_limit_ns: SECOND, ..shape(ArrivalLaw::Uniform, 500.0, measured_ns) };
+    let (measured, totals) = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(1_100));
+            act();
+        });
+        run(&driver, &shape)
+    });
+    let due = due_by_schedule(&shape, measured.timeline);
+    (measured, totals, due)
+}
+
+/// One connection that is closed by the server is opened again; the schedule goes on.
+#[test]
+fn one_lost_connection_is_opened_again() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let server = PostgresServer::start(None);
+    let (measured, totals, due) = run_while(&server, 3 * SECOND, || {
+        server.psql(&format!("SELECT pg_terminate_backend(pid) {OF_A_CLIENT}"));
+    });
+    let counts = &totals.due_in_measured;
+    assert_eq!(measured.counters.reconnects, 1);
+    assert_eq!(counts.response_time_ns.len() + counts.unknown, due);
+    assert!(counts.unknown <= 1 && measured.unsent == 0 && counts.refused == 0);
+}
+
+/// A backend that is killed takes all connections with it; they all come back after the server has recovered, and what
+/// was due meanwhile is sent late.
+#[test]
+fn all_lost_connections_are_opened_again() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let server = PostgresServer::start(None);
+    let (measured, totals, due) = run_while(&server, 4 * SECOND, || {
+        let process = server.psql(&format!("SELECT pid {OF_A_CLIENT}"));
+        // SAFETY: kill takes numbers only; the process is this test's server's.
+        unsafe { libc::kill(process.parse().expect("a number"), libc::SIGKILL) };
+    });
+    let counts = &totals.due_in_measured;
+    assert_eq!(measured.counters.reconnects, 8);
+    assert_eq!(counts.response_time_ns.len() + counts.unknown, due);
+    assert!(counts.unknown <= 8 && measured.unsent == 0);
+    // The outage is in the response time of what was due in it, not in anybody's service time.
+    assert!(counts.response_time_ns.max() > 10 * counts.service_time_ns.value_at_quantile(0.9));
+}
+
+/// A server that never comes back: the loop ends on time, and every request that was due is accounted for.
+#[test]
+fn a_server_that_is_gone_is_not_waited_for() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let server = PostgresServer::start(None);
+    let begun = clock::now();
+    let (measured, totals, due) =
+        run_while(&server, 2 * SECOND, || server.signal_all(libc::SIGKILL));
+    assert!(clock::now() - begun < 5 * SECOND);
+    let counts = &totals.due_in_measured;
+    assert_eq!(counts.response_time_ns.len() + counts.unknown + measured.unsent, due);
+    assert!(measured.unsent > 300, "{}", measured.unsent);
+    let unknown: u64 = measured.streams.iter().map(|stream| stream.unknown).sum();
+    assert_eq!(unknown, counts.unknown);
+}
+
+/// A server that stands still for two of ten seconds: a fifth of the requests wait, one second on average.
+#[test]
+fn a_stall_shows_in_response_time() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let server = PostgresServer::start(None);
+    let (measured, totals, due) = run_while(&server, 10 * SECOND, || {
+        server.signal_all(libc::SIGSTOP);
+        std::thread::sleep(Duration::from_secs(2));
+        server.signal_all(libc::SIGCONT);
+    });
+    let counts = &totals.due_in_measured;
+    assert_eq!((counts.response_time_ns.len(), due), (5_000, 5_000));
+    assert_eq!((measured.unsent, measured.counters.reconnects), (0, 0));
+    let near = |what: &str, found_ns: f64, expected_ns: f64| {
+        let ratio = found_ns / expected_ns;
+        assert!((0.9..1.1).contains(&ratio), "{what}: {found_ns} ns, expected {expected_ns} ns");
+    };
+    near("mean", counts.response_time_ns.mean(), 0.2e9);
+    near("p95", counts.response_time_ns.value_at_quantile(0.95) as f64, 1.5e9);
+    near("p99", counts.response_time_ns.value_at_quantile(0.99) as f64, 1.9e9);
+}
