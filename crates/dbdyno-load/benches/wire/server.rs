@@ -43,6 +43,15 @@ impl Kind {
         }
     }
 
+    /// The signal that ends a server of this kind without waiting for its clients. PostgreSQL then makes no checkpoint:
+    /// nothing of it is kept.
+    fn end_signal(self) -> i32 {
+        match self {
+            Kind::Postgres => libc::SIGQUIT,
+            Kind::Mysql => libc::SIGTERM,
+        }
+    }
+
     /// How dbdyno reaches a server of this kind at a socket.
     pub fn target(self, socket: &Path) -> target::Server {
         let (version_query, settings_query) = match self {
@@ -97,7 +106,7 @@ impl Server {
         }
         let socket = directory.path().join(".s.PGSQL.5432");
         let version = version_of(&programs.join("postgres"))?;
-        let child = spawn_server(&mut serve, directory.path(), libc::SIGQUIT)?;
+        let child = spawn_server(&mut serve, directory.path(), Kind::Postgres)?;
         let kind = Kind::Postgres;
         let mut server =
             Server { kind, socket, programs: programs.to_owned(), version, child, directory };
@@ -148,7 +157,7 @@ impl Server {
         }
         serve.arg(format!("--pid-file={}", directory.path().join("pid").display()));
         serve.arg(format!("--max-connections={CONNECTIONS}"));
-        let child = spawn_server(&mut serve, directory.path(), libc::SIGTERM)?;
+        let child = spawn_server(&mut serve, directory.path(), Kind::Mysql)?;
         let mut server = Server { kind: Kind::Mysql, socket, programs, version, child, directory };
         server.await_socket()?;
         Ok(server)
@@ -176,13 +185,10 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let signal = match self.kind {
-            // Without waiting for clients and without a checkpoint: nothing of it is kept.
-            Kind::Postgres => libc::SIGQUIT,
-            Kind::Mysql => libc::SIGTERM,
-        };
-        // SAFETY: the child has not been waited for, so its number is still its own.
-        unsafe { libc::kill(self.child.id() as libc::pid_t, signal) };
+        if matches!(self.child.try_wait(), Ok(None)) {
+            // SAFETY: the child has not been waited for, so its number is still its own.
+            unsafe { libc::kill(self.child.id() as libc::pid_t, self.kind.end_signal()) };
+        }
         for _ in 0..PATIENCE {
             if !matches!(self.child.try_wait(), Ok(None)) {
                 return;
@@ -220,14 +226,14 @@ fn as_nobody(program: &Path, directory: &Path) -> Command {
 }
 
 /// Starts a server that writes into `log` and that the kernel ends with us, whatever happens to us.
-fn spawn_server(command: &mut Command, directory: &Path, end: i32) -> Result<Child, String> {
+fn spawn_server(command: &mut Command, directory: &Path, kind: Kind) -> Result<Child, String> {
     let log = File::create(directory.join("log")).map_err(|error| error.to_string())?;
     let again = log.try_clone().map_err(|error| error.to_string())?;
     command.stdout(log).stderr(again).process_group(0);
     // SAFETY: prctl is a plain system call, safe between fork and exec.
     unsafe {
         command.pre_exec(move || {
-            libc::prctl(libc::PR_SET_PDEATHSIG, end as libc::c_ulong);
+            libc::prctl(libc::PR_SET_PDEATHSIG, kind.end_signal() as libc::c_ulong);
             Ok(())
         });
     }
