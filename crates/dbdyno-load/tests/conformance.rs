@@ -4,14 +4,17 @@
 mod support;
 
 use dbdyno_load::driver::{
-    Client, Driver, OpenOptions, lmdb::Lmdb, memory::Memory, postgres::Postgres, sqlite::Sqlite,
+    Client, Driver, OpenOptions, lmdb::Lmdb, memory::Memory, mysql::Mysql, postgres::Postgres,
+    sqlite::Sqlite,
 };
 use dbdyno_load::outcome::{Failure, FailureClass, Outcome};
+use dbdyno_load::server::{ClientOptions, Statements, Transaction};
 use dbdyno_load::sync_counter;
 use dbdyno_workload::{Action, Request, RowId};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Mutex;
+use support::mysql_server::MysqlServer;
 use support::postgres_server::PostgresServer;
 
 /// Syncs are counted for the whole process, so tests of them must not overlap with other tests here.
@@ -120,6 +123,29 @@ fn sqlite_conforms() {
 fn lmdb_conforms() {
     let _alone = ONE_AT_A_TIME.lock();
     conforms::<Lmdb>(true);
+}
+
+/// How clients of a server can speak to it: each value of each option at least once.
+const WAYS_TO_SPEAK: [(Statements, Transaction, u32); 4] = [
+    (Statements::Prepared, Transaction::Autocommit, 1),
+    (Statements::Text, Transaction::Autocommit, 4),
+    (Statements::Prepared, Transaction::BeginCommit, 4),
+    (Statements::Text, Transaction::BeginCommit, 1),
+];
+
+/// A server of the MySQL family keeps its promises, however clients speak to it.
+#[test]
+fn mysql_conforms() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let server = MysqlServer::start(&[]);
+    for (number, (statements, transaction, pipeline)) in WAYS_TO_SPEAK.into_iter().enumerate() {
+        let client = ClientOptions { threads: 1, pipeline, statements, transaction };
+        let mut options = server.options(client);
+        let login = options.server.as_mut().expect("has a server");
+        login.database = format!("dbdyno{number}");
+        conforms_with::<Mysql>(&options, true);
+        counts_with::<Mysql>(&options);
+    }
 }
 
 /// PostgreSQL keeps its promises, also for those who connect later.

@@ -6,6 +6,7 @@
 
 pub mod lmdb;
 pub mod memory;
+pub mod mysql;
 pub mod null;
 pub mod postgres;
 pub mod sqlite;
@@ -34,6 +35,7 @@ macro_rules! with_driver {
             "memory" => with!($crate::driver::memory::Memory),
             "sqlite" => with!($crate::driver::sqlite::Sqlite),
             "lmdb" => with!($crate::driver::lmdb::Lmdb),
+            "mysql" => with!($crate::driver::mysql::Mysql),
             "postgres" => with!($crate::driver::postgres::Postgres),
             other => Err($crate::driver::DriverError::new(format!(
                 "this dbdyno has no driver \"{other}\""

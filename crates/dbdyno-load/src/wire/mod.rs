@@ -8,6 +8,7 @@ pub mod connection;
 mod epoll;
 pub mod event_loop;
 mod lane_state;
+pub mod mysql;
 mod reconnect;
 pub mod stream;
 

@@ -92,6 +92,23 @@ impl Stream {
         self.tls.is_some()
     }
 
+    /// From here on reads and writes may take as long as they need: the connection is open, and statements are slow.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn wait_without_limit(&self) -> io::Result<()> {
+        match &self.socket {
+            Socket::Unix(socket) => {
+                socket.set_read_timeout(None)?;
+                socket.set_write_timeout(None)
+            }
+            Socket::Tcp(socket) => {
+                socket.set_read_timeout(None)?;
+                socket.set_write_timeout(None)
+            }
+        }
+    }
+
     /// From here on calls return `WouldBlock` instead of waiting.
     ///
     /// # Errors
