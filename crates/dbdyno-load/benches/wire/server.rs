@@ -130,9 +130,14 @@ impl Server {
         let data = directory.path().join("data");
         let version = version_of(program)?;
         let programs = program.parent().unwrap_or(Path::new("/")).to_owned();
+        let base = programs.parent().unwrap_or(Path::new("/"));
+        let base_argument = format!("--basedir={}", base.display());
         let mut init = if version.contains("MariaDB") {
-            let beside = programs.join("../bin/mariadb-install-db");
-            let mut init = as_nobody(&beside, directory.path());
+            // Debian has it in bin, MariaDB's own archives in scripts.
+            let places =
+                ["bin", "scripts"].map(|place| base.join(place).join("mariadb-install-db"));
+            let script = places.iter().find(|path| path.is_file()).unwrap_or(&places[0]);
+            let mut init = as_nobody(script, directory.path());
             init.args(["--no-defaults", "--auth-root-authentication-method=normal"]);
             init.arg("--skip-test-db");
             init
@@ -141,7 +146,7 @@ impl Server {
             init.args(["--no-defaults", "--initialize-insecure"]);
             init
         };
-        finish(init.arg(format!("--datadir={}", data.display())))?;
+        finish(init.arg(&base_argument).arg(format!("--datadir={}", data.display())))?;
         let socket = directory.path().join("socket");
         let login = directory.path().join("login.sql");
         let statements = format!(
@@ -150,7 +155,12 @@ impl Server {
         );
         std::fs::write(&login, statements).map_err(|error| error.to_string())?;
         let mut serve = as_nobody(program, directory.path());
-        serve.args(["--no-defaults", "--skip-networking", "--innodb-buffer-pool-size=256M"]);
+        serve.args([
+            "--no-defaults",
+            &base_argument,
+            "--skip-networking",
+            "--innodb-buffer-pool-size=256M",
+        ]);
         serve.args(["--innodb-flush-log-at-trx-commit=0", "--skip-log-bin"]);
         for (setting, path) in [("datadir", &data), ("socket", &socket), ("init-file", &login)] {
             serve.arg(format!("--{setting}={}", path.display()));
