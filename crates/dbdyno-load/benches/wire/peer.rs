@@ -1,0 +1,257 @@
+//! The programs that are compared: how each is started, and what it says and costs.
+
+use crate::client::{self, seconds};
+use crate::server::{Kind, NAME, Server, finish};
+use std::fs::File;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+/// Rows of the table; the C loops and scripts know the same number.
+pub const ROWS: u64 = 100_000;
+/// How much longer than it should a program may run before it is ended.
+const PATIENCE_S: u64 = 30;
+
+/// What one run did and cost.
+#[derive(Debug, Clone, Copy)]
+pub struct Cost {
+    pub operations: u64,
+    pub user_s: f64,
+    pub system_s: f64,
+    pub wall_s: f64,
+}
+
+impl Cost {
+    /// CPU time per operation.
+    pub fn cpu_us(&self) -> f64 {
+        (self.user_s + self.system_s) * 1e6 / self.operations.max(1) as f64
+    }
+
+    /// Throughput.
+    pub fn per_s(&self) -> f64 {
+        self.operations as f64 / self.wall_s
+    }
+
+    /// The line that the bare loops and dbdyno's child print.
+    pub fn line(&self) -> String {
+        format!(
+            "operations {} user {:.6} system {:.6} wall {:.6}",
+            self.operations, self.user_s, self.system_s, self.wall_s
+        )
+    }
+
+    fn from_line(text: &str) -> Option<Cost> {
+        let line = text.lines().find(|line| line.starts_with("operations "))?;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let number = |at: usize| words.get(at)?.parse::<f64>().ok();
+        let operations = words.get(1)?.parse().ok()?;
+        Some(Cost { operations, user_s: number(3)?, system_s: number(5)?, wall_s: number(7)? })
+    }
+}
+
+/// A program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Program {
+    BareEpoll,
+    BareUring,
+    Sysbench,
+    Pgbench,
+    Dbdyno,
+}
+
+impl Program {
+    /// Those that speak to this server, in the order in which they take turns.
+    pub fn of(kind: Kind) -> Vec<Program> {
+        let all = [
+            Program::BareEpoll,
+            Program::BareUring,
+            Program::Sysbench,
+            Program::Pgbench,
+            Program::Dbdyno,
+        ];
+        let speaks = |program: &Program| kind == Kind::Postgres || *program != Program::Pgbench;
+        all.into_iter().filter(speaks).collect()
+    }
+
+    /// Its name in the table.
+    pub fn name(self) -> &'static str {
+        match self {
+            Program::BareEpoll => "bare epoll",
+            Program::BareUring => "bare io_uring",
+            Program::Sysbench => "sysbench",
+            Program::Pgbench => "pgbench",
+            Program::Dbdyno => "dbdyno",
+        }
+    }
+
+    /// Runs it once.
+    pub fn run(self, server: &Server, clients: u32, length: u64) -> Result<Cost, String> {
+        let mut command = self.command(server, clients, length)?;
+        let ended = run(&mut command, server.directory(), length + PATIENCE_S)?;
+        let unreadable = || format!("it printed something else: {}", last_line(&ended.text));
+        if !ended.status.success() {
+            return Err(format!("it failed ({}): {}", ended.status, last_line(&ended.text)));
+        }
+        let label = match self {
+            Program::BareEpoll | Program::BareUring | Program::Dbdyno => {
+                return Cost::from_line(&ended.text).ok_or_else(unreadable);
+            }
+            Program::Sysbench => "total number of events:",
+            Program::Pgbench => "number of transactions actually processed:",
+        };
+        let line = ended.text.lines().find_map(|line| line.trim().strip_prefix(label));
+        let operations = line.and_then(|rest| rest.trim().parse().ok()).ok_or_else(unreadable)?;
+        let (user_s, system_s) = (ended.user_s, ended.system_s);
+        Ok(Cost { operations, user_s, system_s, wall_s: length as f64 })
+    }
+
+    fn command(self, server: &Server, clients: u32, length: u64) -> Result<Command, String> {
+        let (clients, length) = (clients.to_string(), length.to_string());
+        let mut command;
+        match self {
+            Program::BareEpoll | Program::BareUring => {
+                command = Command::new(compiled(server.kind));
+                command.arg(if self == Program::BareEpoll { "epoll" } else { "uring" });
+                command.arg(&server.socket).args([clients, length]);
+            }
+            Program::Dbdyno => {
+                let own = std::env::current_exe().map_err(|error| error.to_string())?;
+                command = Command::new(own);
+                command.args(["--client", server.kind.name()]).arg(&server.socket);
+                command.args([clients, length]);
+            }
+            Program::Pgbench => {
+                command = Command::new(server.programs.join("pgbench"));
+                command.args(["-n", "-M", "prepared", "-j", "1", "-U", NAME, "-h"]);
+                command.arg(server.directory()).args(["-c", &clients, "-T", &length, "-f"]);
+                command.arg(source("point_select.pgbench")).arg(NAME);
+            }
+            Program::Sysbench => {
+                command = Command::new("sysbench");
+                command.arg(source("point_select.lua"));
+                command.args([format!("--threads={clients}"), format!("--time={length}")]);
+                command.args(["--events=0", "--db-ps-mode=auto"]);
+                let place = match server.kind {
+                    Kind::Postgres => server.directory(),
+                    Kind::Mysql => &server.socket,
+                };
+                command.args(sysbench_login(server.kind, &place.display().to_string()));
+                command.arg("run");
+            }
+        }
+        Ok(command)
+    }
+}
+
+fn sysbench_login(kind: Kind, place: &str) -> [String; 5] {
+    let (driver, prefix, where_) = match kind {
+        Kind::Postgres => ("pgsql", "pgsql", "host"),
+        Kind::Mysql => ("mysql", "mysql", "socket"),
+    };
+    [
+        format!("--db-driver={driver}"),
+        format!("--{prefix}-{where_}={place}"),
+        format!("--{prefix}-user={NAME}"),
+        format!("--{prefix}-password="),
+        format!("--{prefix}-db={NAME}"),
+    ]
+}
+
+/// Makes the bare loops out of their source.
+pub fn compile(kind: Kind) -> Result<(), String> {
+    let name = format!("{}_loop.c", kind.name());
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O2", "-Wall", "-o"]).arg(compiled(kind)).arg(source(&name));
+    finish(&mut compiler).map_err(|error| format!("the bare loop needs a C compiler: {error}"))
+}
+
+fn compiled(kind: Kind) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}_loop", kind.name()))
+}
+
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/wire").join(name)
+}
+
+/// Makes the table: through the driver, or where this dbdyno has none for the server, through the server's own client.
+pub fn load(server: &Server) -> Result<(), String> {
+    match client::load(server.kind, &server.socket) {
+        Err(error) if error.to_string().contains("has no driver") => {}
+        done => return done.map_err(|error| format!("loading the table: {error}")),
+    }
+    let mut command;
+    match server.kind {
+        Kind::Postgres => {
+            command = Command::new(server.programs.join("psql"));
+            command.args(["-q", "-U", NAME, "-h"]).arg(server.directory()).args(["-c"]);
+            command.arg(format!(
+                "CREATE TABLE t1 (id BIGINT PRIMARY KEY, counter BIGINT NOT NULL, filler BYTEA NOT NULL); \
+                 INSERT INTO t1 SELECT id, 0, repeat('f', 100)::BYTEA FROM generate_series(1, {ROWS}) id"
+            ));
+            command.arg(NAME);
+        }
+        Kind::Mysql => {
+            command = Command::new("mariadb");
+            command.args(["--no-defaults", "-u", NAME, "-S"]).arg(&server.socket).arg("-e");
+            command.arg(format!(
+                "CREATE TABLE t1 (id BIGINT PRIMARY KEY, counter BIGINT NOT NULL, \
+                 filler VARBINARY(2000) NOT NULL) ENGINE = InnoDB; \
+                 INSERT INTO t1 SELECT seq, 0, REPEAT('f', 100) FROM seq_1_to_{ROWS}"
+            ));
+            command.arg(NAME);
+        }
+    }
+    finish(&mut command)
+}
+
+/// A process that has ended.
+struct Ended {
+    status: ExitStatus,
+    user_s: f64,
+    system_s: f64,
+    /// All it printed.
+    text: String,
+}
+
+/// Runs a program to its end and takes its CPU time from the kernel's account of it.
+fn run(command: &mut Command, directory: &Path, limit_s: u64) -> Result<Ended, String> {
+    let path = directory.join("printed");
+    let printed = File::create(&path).map_err(|error| error.to_string())?;
+    let again = printed.try_clone().map_err(|error| error.to_string())?;
+    command.stdin(Stdio::null()).stdout(printed).stderr(again);
+    // SAFETY: prctl is a plain system call, safe between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong);
+            Ok(())
+        });
+    }
+    let program = command.get_program().to_string_lossy().into_owned();
+    let mut child = command.spawn().map_err(|error| format!("{program}: {error}"))?;
+    let id = child.id() as libc::pid_t;
+    for _ in 0..limit_s * 20 {
+        let mut status = 0;
+        // SAFETY: zero bytes are a valid rusage, the pointers are live, and nobody else waits for this child.
+        let (ended, usage) = unsafe {
+            let mut usage = std::mem::zeroed::<libc::rusage>();
+            (libc::wait4(id, &mut status, libc::WNOHANG, &mut usage), usage)
+        };
+        if ended == id {
+            let text = std::fs::read(&path).map_err(|error| error.to_string())?;
+            let text = String::from_utf8_lossy(&text).into_owned();
+            let (user_s, system_s) = (seconds(usage.ru_utime), seconds(usage.ru_stime));
+            return Ok(Ended { status: ExitStatus::from_raw(status), user_s, system_s, text });
+        }
+        sleep(Duration::from_millis(50));
+    }
+    // It has not been waited for, so its number is still its own.
+    let _ = child.kill();
+    let _ = child.wait();
+    Err(format!("{program} did not end within {limit_s} s"))
+}
+
+fn last_line(text: &str) -> &str {
+    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing")
+}
