@@ -192,7 +192,12 @@ impl Write for Stream {
         let taken = tls.writer().write(bytes)?;
         // What the socket does not take now stays with the session and goes first next time.
         match tls.write_tls(&mut self.socket) {
-            Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
+            Err(error)
+                if ![io::ErrorKind::WouldBlock, io::ErrorKind::Interrupted]
+                    .contains(&error.kind()) =>
+            {
+                Err(error)
+            }
             _ => Ok(taken),
         }
     }
