@@ -104,6 +104,39 @@ fn every_way_of_speaking_counts_exactly() {
     }
 }
 
+/// More requests under way than a socket has room for, plain and encrypted: what does not fit is sent when there is
+/// room, in order, once.
+#[test]
+fn full_sockets_lose_nothing() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let certified =
+        rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).expect("a key");
+    let (certificate, key) = (certified.cert.pem(), certified.signing_key.serialize_pem());
+    let server = PostgresServer::start(Some((&certificate, &key)));
+    let trusted = server.file("trusted.pem");
+    std::fs::write(&trusted, &certificate).expect("writes");
+    let encrypted = Server {
+        address: Address::Tcp { host: "127.0.0.1".to_owned(), port: server.port },
+        tls: Tls::Verified { trusted: Some(trusted) },
+        ..server.server_as("scram", PASSWORD)
+    };
+    for server in [server.server(), encrypted] {
+        let client = ClientOptions { threads: 1, pipeline: 20_000, ..ClientOptions::default() };
+        let driver = open(&OpenOptions { client, server: Some(server), ..server_options() });
+        let before = driver.counter_sum(0).expect("adds up");
+        let shape = Shape {
+            clients: 1,
+            drain_limit_ns: 60 * SECOND,
+            ..shape(ArrivalLaw::Closed, 0.0, SECOND / 5)
+        };
+        let (measured, _) = run(&driver, &shape);
+        let acknowledged = acknowledged(&measured);
+        assert!(acknowledged >= 20_000, "{acknowledged}");
+        assert_eq!(driver.counter_sum(0).expect("adds up") - before, acknowledged);
+        assert_eq!(measured.streams[0].made, acknowledged);
+    }
+}
+
 /// One request in every way: values go through unchanged, and a row that is not there is not there.
 #[test]
 fn requests_end_as_they_should() {
