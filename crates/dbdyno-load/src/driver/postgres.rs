@@ -33,6 +33,8 @@ pub struct Postgres {
     server: Server,
     client: ClientOptions,
     control: Mutex<Conversation>,
+    /// What all connections to the same number of tables have in common.
+    opener: Mutex<Option<Arc<Opener>>>,
 }
 
 impl Postgres {
@@ -110,7 +112,8 @@ impl Driver for Postgres {
         control.query(
             "CREATE TABLE IF NOT EXISTS dbdyno_progress (id int PRIMARY KEY, progress bigint NOT NULL)",
         )?;
-        Ok(Postgres { server, client: options.client, control: Mutex::new(control) })
+        let (control, opener) = (Mutex::new(control), Mutex::new(None));
+        Ok(Postgres { server, client: options.client, control, opener })
     }
 
     fn receipt(&self) -> Result<Receipt, DriverError> {
@@ -225,9 +228,18 @@ impl Driver for Postgres {
 
     fn connect(&self, tables: u16) -> Result<Self::Client, DriverError> {
         let ClientOptions { pipeline, statements, transaction, .. } = self.client;
-        let phrases = Arc::new(Phrases::new(tables, statements, transaction));
-        let (server, client) = (self.server.clone(), self.client);
-        Connection::open(Arc::new(Opener { server, client, tables, phrases }), pipeline)
+        let mut shared = self.opener.lock().unwrap_or_else(PoisonError::into_inner);
+        let opener = match shared.take().filter(|opener| opener.tables == tables) {
+            Some(opener) => opener,
+            None => {
+                let phrases = Arc::new(Phrases::new(tables, statements, transaction));
+                let (server, client) = (self.server.clone(), self.client);
+                Arc::new(Opener { server, client, tables, phrases })
+            }
+        };
+        *shared = Some(opener.clone());
+        drop(shared);
+        Connection::open(opener, pipeline)
     }
 
     fn threads(&self, clients: u32) -> u32 {

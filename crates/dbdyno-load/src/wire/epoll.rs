@@ -63,23 +63,24 @@ impl Epoll {
         }
     }
 
-    /// Waits until something can be done, for `timeout_ns` at most and possibly a little less. Returns the number of
-    /// events, to be read with [`Epoll::event`]. A signal ends the wait with none.
+    /// Waits until something can be done, for `timeout_ns` at most and possibly a little less, or without limit. Returns
+    /// the number of events, to be read with [`Epoll::event`]. A signal ends the wait with none.
     #[inline]
-    pub fn wait(&mut self, timeout_ns: Ns) -> usize {
-        let timeout_ns = match timeout_ns {
-            long if long > PRECISE_NS => long - long / 512,
-            short => short,
-        };
-        let found = match self.has_precise_wait {
-            true => self.wait_precisely(timeout_ns),
-            false => self.wait_ms(timeout_ns),
+    pub fn wait(&mut self, timeout_ns: Option<Ns>) -> usize {
+        let found = match timeout_ns {
+            None => self.wait_ms(-1),
+            Some(long) if long > PRECISE_NS => self.wait_precisely(long - long / 512),
+            Some(short) => self.wait_precisely(short),
         };
         usize::try_from(found).unwrap_or(0)
     }
 
     #[inline]
     fn wait_precisely(&mut self, timeout_ns: Ns) -> i64 {
+        if !self.has_precise_wait {
+            // Rounded up: a wait that ends too early would spin for the rest of the millisecond.
+            return self.wait_ms(timeout_ns.div_ceil(1_000_000).min(1_000_000) as libc::c_int);
+        }
         let timeout = libc::timespec {
             tv_sec: (timeout_ns / SECOND) as libc::time_t,
             tv_nsec: (timeout_ns % SECOND) as libc::c_long,
@@ -98,15 +99,13 @@ impl Epoll {
         };
         if found < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ENOSYS) {
             self.has_precise_wait = false;
-            return self.wait_ms(timeout_ns);
+            return self.wait_precisely(timeout_ns);
         }
         found
     }
 
-    #[cold]
-    fn wait_ms(&mut self, timeout_ns: Ns) -> i64 {
-        // Rounded up: a wait that ends too early would spin for the rest of the millisecond.
-        let timeout_ms = timeout_ns.div_ceil(1_000_000).min(1_000_000) as libc::c_int;
+    #[inline]
+    fn wait_ms(&mut self, timeout_ms: libc::c_int) -> i64 {
         // SAFETY: `events` has room for EVENTS entries.
         let found = unsafe {
             libc::epoll_wait(
@@ -117,6 +116,37 @@ impl Epoll {
             )
         };
         i64::from(found)
+    }
+
+    /// Makes an event with this number come at `moment`, whatever else comes, until the timer is dropped. It costs
+    /// nothing until then, where a timeout would be set up by the kernel in each wait.
+    pub fn alarm(&self, moment: Ns, number: u64) -> io::Result<OwnedFd> {
+        // SAFETY: no pointers are passed; the result is checked before it is owned.
+        let timer = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC) };
+        if timer < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the kernel just gave us this descriptor, and nobody else has it.
+        let timer = unsafe { OwnedFd::from_raw_fd(timer) };
+        let never = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let moment = moment.max(1);
+        let at = libc::itimerspec {
+            it_interval: never,
+            it_value: libc::timespec {
+                tv_sec: (moment / SECOND) as libc::time_t,
+                tv_nsec: (moment % SECOND) as libc::c_long,
+            },
+        };
+        let absolute = libc::TFD_TIMER_ABSTIME;
+        // SAFETY: `at` is valid for the time of the call, and the old value is not asked for.
+        let set = unsafe {
+            libc::timerfd_settime(timer.as_raw_fd(), absolute, &at, std::ptr::null_mut())
+        };
+        if set < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        self.add(timer.as_raw_fd(), number)?;
+        Ok(timer)
     }
 
     /// Event number `index` of the last wait.

@@ -22,6 +22,8 @@ use std::os::fd::AsRawFd;
 const RECEIVE_BYTES: usize = 64 << 10;
 /// The number under which the helper thread's bell is registered.
 const BELL: u64 = u64::MAX;
+/// The number under which the timer of giving up is registered.
+const ALARM: u64 = u64::MAX - 1;
 
 /// Runs the lanes of one thread, a connection each, until their schedules end.
 pub(super) fn run<S: Session + 'static, R: RequestStream>(
@@ -83,8 +85,10 @@ impl<'a, 'recording, S: Session + 'static, R: RequestStream> EventLoop<'a, 'reco
             self.go_on(number);
             self.now = clock::now();
         }
+        let alarm = self.epoll.alarm(self.limits.give_up, ALARM);
+        let _alarm = alarm.expect("the kernel gives every thread a timer");
         while self.unfinished > 0 && self.now < self.limits.give_up {
-            let events = self.epoll.wait(self.wait_until().saturating_sub(self.now));
+            let events = self.epoll.wait(self.timeout_ns());
             if events == 0 {
                 self.now = clock::now();
             }
@@ -108,20 +112,19 @@ impl<'a, 'recording, S: Session + 'static, R: RequestStream> EventLoop<'a, 'reco
         }
     }
 
-    /// The next moment at which there is something to do without an event.
+    /// How long there is nothing to do without an event, if any lane waits for its time.
     #[inline]
-    fn wait_until(&self) -> Ns {
-        match self.early.peek() {
-            Some(&Reverse((due, _))) => due.min(self.limits.give_up),
-            None => self.limits.give_up,
-        }
+    fn timeout_ns(&self) -> Option<Ns> {
+        self.early.peek().map(|&Reverse((due, _))| due.saturating_sub(self.now))
     }
 
     #[inline]
     fn take_event(&mut self, index: usize) {
         let event = self.epoll.event(index);
-        if event.number == BELL {
-            return self.take_reconnected();
+        match event.number {
+            BELL => return self.take_reconnected(),
+            ALARM => return self.now = clock::now(),
+            _ => {}
         }
         let number = event.number as usize;
         if event.is_writable {

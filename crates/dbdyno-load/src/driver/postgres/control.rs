@@ -123,13 +123,15 @@ impl Conversation {
     ) -> Result<(), DriverError> {
         let mut failed = None;
         loop {
-            match self.receive()? {
-                b'E' => {
+            match self.receive() {
+                Ok(b'E') => {
                     let error = self.error(what);
                     failed.get_or_insert(error);
                 }
-                b'Z' => return failed.map_or(Ok(()), Err),
-                kind => take(kind, &self.body),
+                Ok(b'Z') => return failed.map_or(Ok(()), Err),
+                Ok(kind) => take(kind, &self.body),
+                // After a fatal error the connection ends; what the server said before says more.
+                Err(error) => return Err(failed.unwrap_or(error)),
             }
         }
     }

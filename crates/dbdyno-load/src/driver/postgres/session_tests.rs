@@ -74,7 +74,7 @@ fn requests_become_bytes() {
     session(Statements::Prepared, Transaction::Autocommit)
         .encode(&request(0, 7, Action::Read), &mut out);
     let expected =
-        b"B\0\0\0\x22\0read1\0\0\x01\0\x01\0\x01\0\0\0\x08\0\0\0\0\0\0\0\x07\0\x01\0\x01\
+        b"B\0\0\0\x21\0read1\0\0\x01\0\x01\0\x01\0\0\0\x08\0\0\0\0\0\0\0\x07\0\x01\0\x01\
         E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04";
     assert_eq!(out, expected);
     let text = |request| {
