@@ -134,6 +134,10 @@ fn connections_are_encrypted() {
     for action in [Action::Read, Action::Increment, Action::Read] {
         assert_eq!(client.execute(&request(1, action)), Outcome::Acknowledged);
     }
+    let client = ClientOptions { threads: 2, pipeline: 4, ..ClientOptions::default() };
+    let database = "encrypted".to_owned();
+    let login = Server { database, ..user(encrypted.clone(), &users[0].0, users[0].1) };
+    counts_when_measured(&options_of(login, client));
     let untrusted = Server { tls: Tls::Verified { trusted: None }, ..encrypted };
     let refused = refusal(user(untrusted, &users[0].0, users[0].1));
     assert!(refused.contains("encrypt") && refused.contains("certificate"), "{refused}");
@@ -174,8 +178,8 @@ fn rows_of_every_size_are_kept() {
 }
 
 /// A driver on a server with one table of ten rows.
-fn loaded(server: &MysqlServer, client: ClientOptions) -> Mysql {
-    let driver = Mysql::open(&server.options(client)).expect("opens");
+fn loaded(options: &OpenOptions) -> Mysql {
+    let driver = Mysql::open(options).expect("opens");
     driver.create_tables(1).expect("makes a table");
     if driver.last_row(0) == Ok(None) {
         driver.insert_rows(0, 1..=10, &|_, filler| filler.resize(100, b'x')).expect("inserts");
@@ -193,7 +197,7 @@ fn a_refused_request_did_nothing() {
     let server = MysqlServer::start(&["--innodb-lock-wait-timeout=1"]);
     for transaction in [Transaction::Autocommit, Transaction::BeginCommit] {
         let client = ClientOptions { transaction, ..ClientOptions::default() };
-        let driver = loaded(&server, client);
+        let driver = loaded(&server.options(client));
         let mut client = driver.connect(1).expect("connects");
         let mut other = Control::open(&server.login(), true).expect("logs in");
         other.query(b"BEGIN").expect("begins");
@@ -218,7 +222,7 @@ fn a_refused_request_did_nothing() {
 #[test]
 fn connections_end() {
     let mut server = MysqlServer::start(&[]);
-    let driver = loaded(&server, ClientOptions::default());
+    let driver = loaded(&server.options(ClientOptions::default()));
     let mut client = driver.connect(1).expect("connects");
     let increment = request(1, Action::Increment);
     assert_eq!(client.execute(&increment), Outcome::Acknowledged);
@@ -255,25 +259,30 @@ fn many_requests_are_under_way() {
         (Statements::Prepared, Transaction::BeginCommit),
     ] {
         let client = ClientOptions { threads: 2, pipeline: 4, statements, transaction };
-        let driver = loaded(&server, client);
-        let before = driver.counter_sum(0).expect("adds up");
-        let shape = Shape {
-            clients: 6,
-            tables: 1,
-            classes: 1,
-            arrival: ArrivalPlan { law: ArrivalLaw::Closed, rates_per_s: vec![] },
-            warmup_ns: 0,
-            measured_ns: SECOND / 2,
-            drain_limit_ns: SECOND,
-            retries_max: u32::MAX,
-            seed: Seed(1),
-        };
-        let measured = measure(&driver, &shape, |_| Counting::default(), &mut Totals::default());
-        let streams = measured.expect("clients start").streams;
-        let acknowledged: u64 = streams.iter().map(|stream| stream.acknowledged).sum();
-        assert!(acknowledged > 0 && streams.iter().all(|stream| stream.unknown == 0));
-        assert_eq!(driver.counter_sum(0), Ok(before + acknowledged), "{statements:?}");
+        counts_when_measured(&server.options(client));
     }
+}
+
+/// Measures increments of a row by several clients and holds them against the counters.
+fn counts_when_measured(options: &OpenOptions) {
+    let driver = loaded(options);
+    let before = driver.counter_sum(0).expect("adds up");
+    let shape = Shape {
+        clients: 6,
+        tables: 1,
+        classes: 1,
+        arrival: ArrivalPlan { law: ArrivalLaw::Closed, rates_per_s: vec![] },
+        warmup_ns: 0,
+        measured_ns: SECOND / 2,
+        drain_limit_ns: SECOND,
+        retries_max: u32::MAX,
+        seed: Seed(1),
+    };
+    let measured = measure(&driver, &shape, |_| Counting::default(), &mut Totals::default());
+    let streams = measured.expect("clients start").streams;
+    let acknowledged: u64 = streams.iter().map(|stream| stream.acknowledged).sum();
+    assert!(acknowledged > 0 && streams.iter().all(|stream| stream.unknown == 0));
+    assert_eq!(driver.counter_sum(0), Ok(before + acknowledged), "{:?}", options.client);
 }
 
 /// A storage engine that the server does not have, and a name that is none, are refused by name.

@@ -6,6 +6,7 @@
 use dbdyno_load::driver::OpenOptions;
 use dbdyno_load::server::{Address, ClientOptions, Password, Server, Tls};
 use std::fs::{self, File};
+use std::io::Read;
 use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -123,6 +124,13 @@ fn log(directory: &Path) -> String {
     fs::read_to_string(directory.join("log")).unwrap_or_default()
 }
 
+/// Whether a server says something: some listen before they serve, and then drop who came too early.
+fn greets(socket: &Path) -> bool {
+    let Ok(mut stream) = UnixStream::connect(socket) else { return false };
+    stream.set_read_timeout(Some(Duration::from_secs(5))).expect("is no zero");
+    stream.read_exact(&mut [0]).is_ok()
+}
+
 impl MysqlServer {
     /// Starts a server with these options in addition.
     pub fn start(options: &[&str]) -> MysqlServer {
@@ -163,7 +171,7 @@ impl MysqlServer {
 
     fn wait_until_it_listens(&mut self) {
         for _ in 0..PATIENCE {
-            if UnixStream::connect(self.directory.path().join("socket")).is_ok() {
+            if greets(&self.directory.path().join("socket")) {
                 return;
             }
             if let Some(status) = self.child.try_wait().expect("can be asked") {

@@ -146,8 +146,12 @@ fn try_log_in(server: &Server, with_database: bool) -> Result<Channel, Fault> {
         let mut request = Vec::new();
         write_abilities(&mut request, abilities);
         channel.write(sequence, &request)?;
-        channel.stream.encrypt(&server.tls, host(&server.address)).map_err(|error| {
-            Fault::new(format!("encrypt: {error}; name the server's certificate in tls"))
+        let host = host(&server.address);
+        channel.stream.encrypt(&server.tls, host).map_err(|error| {
+            Fault::new(format!(
+                "encrypt: {error}; the server must speak TLS 1.2 and show a certificate for {host} \
+                 that this host trusts or that tls names"
+            ))
         })?;
     }
     let password = server.password.as_ref().map_or("", |password| password.0.as_str());
