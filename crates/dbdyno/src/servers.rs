@@ -10,7 +10,7 @@ use dbdyno_load::driver::{Driver, OpenOptions, Receipt};
 use dbdyno_load::with_driver;
 use dbdyno_plan::{Plan, PlannedEngine, ServerRecipe, Value};
 use dbdyno_provision::cache::{Cache, FetchProgress, Installed};
-use dbdyno_provision::server::{self, RunningServer, Site};
+use dbdyno_provision::{self as provision, RunningServer, Site};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -57,8 +57,8 @@ impl Servers {
     /// # Errors
     /// If leftovers cannot be removed.
     pub fn prepare_process() -> Result<Vec<String>, Failure> {
-        dbdyno_provision::adopt_orphans()?;
-        Ok(dbdyno_provision::sweep_leftovers()?)
+        provision::adopt_orphans()?;
+        Ok(provision::sweep_leftovers(&provision::state_directory()?)?)
     }
 
     /// Installs what the plan needs and is not installed yet. `say` is told what is fetched.
@@ -99,7 +99,7 @@ impl Servers {
     /// # Errors
     /// If the engine's own program fails, with its last words.
     pub fn init(&self, order: &StartOrder<'_>) -> Result<(), Failure> {
-        Ok(server::init(&self.site(order)?)?)
+        Ok(provision::init(&self.site(order)?)?)
     }
 
     /// Starts a server and waits until it answers, or asks the one that the user named.
@@ -115,7 +115,7 @@ impl Servers {
             return Ok(Started { order: server, receipt, running: None });
         }
         let site = self.site(order)?;
-        let mut running = server::start(&site)?;
+        let mut running = provision::start(&site)?;
         let server = order_of(recipe, &running);
         let ready_by = Instant::now() + Duration::from_secs(recipe.ready_limit_s);
         let receipt = loop {
@@ -176,7 +176,7 @@ fn recipe(engine: &PlannedEngine) -> Result<&ServerRecipe, Failure> {
 /// How to speak to a server that we started.
 fn order_of(recipe: &ServerRecipe, running: &RunningServer) -> ServerOrder {
     ServerOrder {
-        socket: Some(running.socket()),
+        socket: Some(running.socket().to_owned()),
         host_and_port: running.port().map(|port| ("127.0.0.1".to_owned(), port)),
         user: recipe.user.clone(),
         password: None,
