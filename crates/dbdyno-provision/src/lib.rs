@@ -4,6 +4,11 @@
 //! fork and exec, `leftovers` finds what a killed dbdyno left running. Whether a server answers is asked by a driver, in
 //! another crate: this one speaks no wire protocol.
 
+mod cache;
 mod error;
+mod source;
+mod tools;
+mod unpack;
 
+pub use cache::{Cache, FetchProgress, Installed};
 pub use error::{ProvisionError, Trouble};

@@ -1,5 +1,6 @@
 //! The command line as written: names, defaults and help texts. What each command does is in `cmd/`.
 
+use crate::cache_directory::CacheArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -27,7 +28,9 @@ Exit codes:
   6  the results directory cannot be written
   7  this host should not start a run (doctor)
   8  a trial Failed
-  9  a trial is Invalid: its check failed";
+  9  a trial is Invalid: its check failed
+  10 an engine could not be fetched, or is not what was fetched
+  11 a server could not be started or stopped";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -42,7 +45,7 @@ pub enum Command {
     Export(ExportArgs),
     /// Say what this host is, what would spoil a measurement, and what to do about it.
     Doctor(DoctorArgs),
-    /// What engines there are.
+    /// What engines there are; get, check and remove those that are servers.
     #[command(subcommand)]
     Engines(EnginesCommand),
     /// One job of a run, in a process of its own. Started by `run`, reads its order from standard input.
@@ -170,10 +173,40 @@ pub struct DoctorArgs {
 /// `dbdyno engines`
 #[derive(Debug, Subcommand)]
 pub enum EnginesCommand {
-    /// List engines: driver, lock scope, durability names, settings.
+    /// List engines: which are fetched, driver, lock scope, durability names, settings.
     List {
         /// Print JSON.
         #[arg(long)]
         json: bool,
+        /// Where fetched engines are.
+        #[command(flatten)]
+        cache: CacheArgs,
+    },
+    /// Get servers and install them into the cache, through the package clients of this host.
+    Fetch {
+        /// Engines.
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+        /// Where fetched engines are.
+        #[command(flatten)]
+        cache: CacheArgs,
+    },
+    /// Hash the files of fetched engines again and name those that are not what was installed.
+    Verify {
+        /// Engines.
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+        /// Where fetched engines are.
+        #[command(flatten)]
+        cache: CacheArgs,
+    },
+    /// Remove fetched engines from the cache.
+    Remove {
+        /// Engines.
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+        /// Where fetched engines are.
+        #[command(flatten)]
+        cache: CacheArgs,
     },
 }

@@ -19,6 +19,10 @@ pub const HOST_UNFIT: u8 = 7;
 pub const TRIAL_FAILED: u8 = 8;
 /// A trial is Invalid: its check failed.
 pub const TRIAL_INVALID: u8 = 9;
+/// An engine could not be fetched, or is not what was fetched.
+pub const FETCH_FAILED: u8 = 10;
+/// A server could not be started or stopped.
+pub const SERVER_FAILED: u8 = 11;
 
 #[cfg(test)]
 mod tests {
@@ -38,6 +42,8 @@ mod tests {
             HOST_UNFIT,
             TRIAL_FAILED,
             TRIAL_INVALID,
+            FETCH_FAILED,
+            SERVER_FAILED,
         ];
         let listed = crate::cli::EXIT_CODES
             .lines()

@@ -3,6 +3,7 @@
 use crate::exit_code;
 use dbdyno_host::HostError;
 use dbdyno_load::driver::DriverError;
+use dbdyno_provision::{ProvisionError, Trouble};
 use dbdyno_record::RecordError;
 use std::fmt;
 
@@ -75,6 +76,18 @@ impl From<RecordError> for Failure {
                 exit_code::CANNOT_WRITE
             }
             _ => exit_code::ERROR,
+        };
+        Failure::new(code, error.to_string())
+    }
+}
+
+impl From<ProvisionError> for Failure {
+    fn from(error: ProvisionError) -> Self {
+        let code = match error.trouble {
+            Trouble::HostLacks => exit_code::HOST_UNFIT,
+            Trouble::Download | Trouble::WrongContent => exit_code::FETCH_FAILED,
+            Trouble::CannotWrite => exit_code::CANNOT_WRITE,
+            Trouble::Server => exit_code::SERVER_FAILED,
         };
         Failure::new(code, error.to_string())
     }

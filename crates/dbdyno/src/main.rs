@@ -1,10 +1,12 @@
 //! The command. Reads as the program: understand the command line, do it, say what went wrong, end with its exit code.
 
+mod cache_directory;
 mod catalogue;
 mod cli;
 mod cmd;
 mod exit_code;
 mod failure;
+mod fetch_progress;
 mod instrument;
 mod job;
 mod output;
