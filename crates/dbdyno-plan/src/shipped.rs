@@ -37,4 +37,5 @@ pub const ENGINES: &[NamedText<'static>] = &[
     shipped!("null", "engines/null/engine.toml"),
     shipped!("memory", "engines/memory/engine.toml"),
     shipped!("postgres-18", "engines/postgres-18/engine.toml"),
+    shipped!("mariadb-10.11", "engines/mariadb-10.11/engine.toml"),
 ];

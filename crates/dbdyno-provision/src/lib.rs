@@ -4,13 +4,18 @@
 //! fork and exec, `leftovers` finds what a killed dbdyno left running. Whether a server answers is asked by a driver, in
 //! another crate: this one speaks no wire protocol.
 
+mod cache;
 mod error;
 mod identity;
 mod launch;
 mod leftovers;
 mod server;
+mod source;
 mod system_calls;
+mod tools;
+mod unpack;
 
+pub use cache::{Cache, FetchProgress, Installed};
 pub use error::{ProvisionError, Trouble};
 pub use launch::{can_isolate, launch_main};
 pub use leftovers::record::state_directory;

@@ -1,5 +1,6 @@
 //! The command line as written: names, defaults and help texts. What each command does is in `cmd/`.
 
+use crate::cache_directory::CacheArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -45,7 +46,7 @@ pub enum Command {
     Export(ExportArgs),
     /// Say what this host is, what would spoil a measurement, and what to do about it.
     Doctor(DoctorArgs),
-    /// What engines there are.
+    /// What engines there are; get, check and remove those that are servers.
     #[command(subcommand)]
     Engines(EnginesCommand),
     /// One job of a run, in a process of its own. Started by `run`, reads its order from standard input.
@@ -188,10 +189,91 @@ pub struct DoctorArgs {
 /// `dbdyno engines`
 #[derive(Debug, Subcommand)]
 pub enum EnginesCommand {
-    /// List engines: driver, lock scope, durability names, settings.
+    /// List engines: which are fetched, driver, lock scope, durability names, settings.
     List {
         /// Print JSON.
         #[arg(long)]
         json: bool,
+        /// Where fetched engines are.
+        #[command(flatten)]
+        cache: CacheArgs,
     },
+    /// Get servers and install them into the cache, through the package clients of this host.
+    Fetch {
+        /// Engines.
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+        /// Where fetched engines are.
+        #[command(flatten)]
+        cache: CacheArgs,
+    },
+    /// Hash the files of fetched engines again and name those that are not what was installed.
+    Verify {
+        /// Engines.
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+        /// Where fetched engines are.
+        #[command(flatten)]
+        cache: CacheArgs,
+    },
+    /// Remove fetched engines from the cache.
+    Remove {
+        /// Engines.
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+        /// Where fetched engines are.
+        #[command(flatten)]
+        cache: CacheArgs,
+    },
+    /// Start a server and keep it running until `down` or Ctrl-C; prints how to connect.
+    Up(UpArgs),
+    /// Stop a server that `up` started.
+    Down(DownArgs),
+    /// Start a server for a moment and print the settings that it has in effect.
+    Settings(SettingsArgs),
+}
+
+/// `dbdyno engines up`
+#[derive(Debug, Args)]
+pub struct UpArgs {
+    /// The engine, perhaps with a configuration.
+    #[arg(value_name = "NAME")]
+    pub engine: String,
+    /// Set parameters: `--set cache_mb=512,durability=commit-sync`. May be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Also listen on a loopback port.
+    #[arg(long)]
+    pub port: bool,
+    /// Keep the data in this directory and use what is there. Default: a directory that is removed at the end.
+    #[arg(long, value_name = "DIR")]
+    pub directory: Option<PathBuf>,
+    /// Where fetched engines are.
+    #[command(flatten)]
+    pub cache: CacheArgs,
+}
+
+/// `dbdyno engines down`
+#[derive(Debug, Args)]
+pub struct DownArgs {
+    /// The engine, as it was given to `up`.
+    #[arg(value_name = "NAME")]
+    pub engine: String,
+    /// Where fetched engines are.
+    #[command(flatten)]
+    pub cache: CacheArgs,
+}
+
+/// `dbdyno engines settings`
+#[derive(Debug, Args)]
+pub struct SettingsArgs {
+    /// The engine, perhaps with a configuration, or a server that runs already (url:...).
+    #[arg(value_name = "NAME")]
+    pub engine: String,
+    /// Set parameters: `--set cache_mb=512`. May be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Where fetched engines are.
+    #[command(flatten)]
+    pub cache: CacheArgs,
 }

@@ -1,12 +1,14 @@
 //! The command. Reads as the program: understand the command line, do it, say what went wrong, end with its exit code.
 
 mod block;
+mod cache_directory;
 mod catalogue;
 mod cli;
 mod cmd;
 mod credentials;
 mod exit_code;
 mod failure;
+mod fetch_progress;
 mod instrument;
 mod interrupt;
 mod job;

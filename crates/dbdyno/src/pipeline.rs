@@ -85,7 +85,8 @@ fn provision(
         return Ok(Servers::default());
     }
     Servers::prepare_process()?.iter().for_each(|left| progress.note(left));
-    Servers::install(plan, means.cache, means.offline, &mut |text| progress.step(&text))
+    progress.step("engines");
+    Servers::install(plan, means.cache, means.offline)
 }
 
 /// What a run has in hand while it goes on.

@@ -9,8 +9,8 @@ use crate::job::texts;
 use dbdyno_load::driver::{Driver, OpenOptions, Receipt};
 use dbdyno_load::with_driver;
 use dbdyno_plan::{Plan, PlannedEngine, ServerRecipe, Value};
-use dbdyno_provision::cache::{Cache, FetchProgress, Installed};
-use dbdyno_provision::{self as provision, RunningServer, Site};
+use crate::fetch_progress::FetchVoice;
+use dbdyno_provision::{self as provision, Cache, Installed, RunningServer, Site};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -61,7 +61,7 @@ impl Servers {
         Ok(provision::sweep_leftovers(&provision::state_directory()?)?)
     }
 
-    /// Installs what the plan needs and is not installed yet. `say` is told what is fetched.
+    /// Installs what the plan needs and is not installed yet, and says on standard error what is fetched.
     ///
     /// # Errors
     /// If an engine cannot be had on this host.
@@ -69,7 +69,6 @@ impl Servers {
         plan: &Plan,
         cache: &Path,
         offline: bool,
-        say: &mut dyn FnMut(String),
     ) -> Result<Servers, Failure> {
         let mut servers = Servers::default();
         let is_run = |engine: &&PlannedEngine| {
@@ -81,8 +80,11 @@ impl Servers {
                 servers.named.insert(engine.name.clone(), named_server(&engine.name, url)?);
             } else if !servers.installed.contains_key(&engine.name) {
                 let cache = Cache::open(cache)?;
-                let mut tell = |progress: FetchProgress| say(format!("{}: {progress}", engine.name));
-                let installed = cache.install(&engine.name, recipe, offline, &mut tell)?;
+                let mut voice = FetchVoice::new(&engine.name);
+                let mut tell = |progress| voice.say(&progress);
+                let installed = cache.install(&engine.name, recipe, offline, &mut tell);
+                voice.finish();
+                let installed = installed?;
                 servers.installed.insert(engine.name.clone(), installed);
             }
         }

@@ -93,8 +93,7 @@ impl OneEngine {
         for left in Servers::prepare_process()? {
             eprintln!("{left}");
         }
-        let mut say = |text: String| eprintln!("{text}");
-        let servers = Servers::install(&self.plan, cache, false, &mut say)?;
+        let servers = Servers::install(&self.plan, cache, false)?;
         let order = StartOrder {
             engine: self.engine()?,
             settings: self.settings()?,

@@ -1,0 +1,123 @@
+//! The way from a recipe to a complete prefix: lock, choose a source, fetch, unpack, list, put in place.
+
+use std::fs;
+use std::path::Path;
+
+use dbdyno_plan::{ServerRecipe, Source};
+
+use super::files::{cannot_write, make_directory, need_room, remove};
+use super::lock;
+use super::manifest::Manifest;
+use super::{Cache, FetchProgress, Installed};
+use crate::error::{ProvisionError, Trouble};
+use crate::source::{self, Fetch};
+
+/// Installs an engine that is not there yet, or waits for another process that does.
+pub(super) fn install(
+    cache: &Cache,
+    name: &str,
+    recipe: &ServerRecipe,
+    offline: bool,
+    progress: &mut dyn FnMut(FetchProgress),
+) -> Result<Installed, ProvisionError> {
+    let source = choose(cache, name, recipe)?;
+    let engine = cache.engine_directory(name);
+    let _lock = lock::take(&engine.join("lock"), &mut || {
+        progress(FetchProgress::Step {
+            text: format!("waiting for another process that fetches {name}"),
+        });
+    })?;
+    if let Some(installed) = cache.installed(name, recipe) {
+        return Ok(installed);
+    }
+    if offline {
+        return Err(not_offline(cache, name, source));
+    }
+    // An older installation of another source goes first, its claim to be complete before its files.
+    Manifest::remove(&engine)?;
+    remove(&engine.join("prefix"))?;
+    let partial = engine.join("prefix.partial");
+    remove(&partial)?;
+    need_room(cache.directory(), source.bytes().saturating_mul(room_factor(source)))?;
+    make_directory(&partial)?;
+    let installed = fill(cache, &engine, &partial, source, recipe, progress);
+    if installed.is_err() {
+        let _ = remove(&partial);
+    }
+    installed?;
+    cache.installed(name, recipe).ok_or_else(|| {
+        let why = format!("{name}: what was just installed is gone from {}", engine.display());
+        ProvisionError::new(Trouble::CannotWrite, why)
+    })
+}
+
+fn fill(
+    cache: &Cache,
+    engine: &Path,
+    partial: &Path,
+    source: &Source,
+    recipe: &ServerRecipe,
+    progress: &mut dyn FnMut(FetchProgress),
+) -> Result<(), ProvisionError> {
+    let mut fetch =
+        Fetch { tools: cache.tools(), cache: cache.directory(), prefix: partial, recipe, progress };
+    let fetched = source::fetch(&mut fetch, source)?;
+    if !partial.join(&recipe.program).exists() {
+        let why = format!(
+            "{} holds no `{}`; correct `program` or `unpack` in the engine file",
+            fetched.line, recipe.program
+        );
+        return Err(ProvisionError::new(Trouble::WrongContent, why));
+    }
+    progress(FetchProgress::Step { text: "listing what was installed".to_owned() });
+    let manifest = Manifest::of(partial, source, fetched.line, fetched.archives)?;
+    let prefix = engine.join("prefix");
+    fs::rename(partial, &prefix).map_err(cannot_write("make", &prefix))?;
+    manifest.write(engine)
+}
+
+/// The first source that this host can use.
+fn choose<'a>(
+    cache: &Cache,
+    name: &str,
+    recipe: &'a ServerRecipe,
+) -> Result<&'a Source, ProvisionError> {
+    let mut lacking = Vec::new();
+    for source in &recipe.sources {
+        match cache.lacks(source, recipe) {
+            None => return Ok(source),
+            Some(lack) => lacking.push(format!("{}: {lack}", source::describe(source))),
+        }
+    }
+    let ways = if lacking.len() == 1 { "the only way" } else { "none of the ways" };
+    let message =
+        format!("{name} cannot be fetched here, {ways} to get it works: {}", lacking.join("; "));
+    Err(ProvisionError::new(Trouble::HostLacks, message))
+}
+
+fn not_offline(cache: &Cache, name: &str, source: &Source) -> ProvisionError {
+    let message = format!(
+        "{name} is not in the cache {} and nothing may be downloaded; missing is {} ({} MiB): \
+         `dbdyno engines fetch {name}` while there is a network",
+        cache.directory().display(),
+        source::describe(source),
+        source.bytes().div_ceil(1 << 20),
+    );
+    ProvisionError::new(Trouble::Download, message)
+}
+
+/// Room for the download and all that comes out of it, in downloads: seen sizes, rounded up.
+fn room_factor(source: &Source) -> u64 {
+    match source {
+        // An archive within the archive is a hard-packed one, which grows five times.
+        Source::Maven { unpack, .. } => match unpack.iter().any(|step| !step.archive.is_empty()) {
+            true => 8,
+            false => 5,
+        },
+        Source::Debian { .. } => 9,
+        Source::Pypi { .. } => 30,
+        Source::Go { .. } => 5,
+        Source::Image { .. } => 4,
+        Source::Path { .. } | Source::Running { .. } => 0,
+    }
+}

@@ -1,0 +1,182 @@
+//! `dbdyno engines list`: what engines there are, which are fetched, what they lock and how durable they can be.
+
+use super::needs::needs;
+use crate::cache_directory::CacheArgs;
+use crate::exit_code;
+use crate::failure::Failure;
+use crate::output;
+use crate::view::text::{align, bytes};
+use dbdyno_plan::{Durability, DurabilityMapping, EngineFile, Source};
+use dbdyno_provision::{Cache, Installed};
+use serde_json::{Value, json};
+
+/// Runs the command.
+pub fn run(engines: &[EngineFile], json: bool, cache: &CacheArgs) -> Result<u8, Failure> {
+    // A listing makes no directory: without a cache nothing is fetched.
+    let directory = cache.directory().ok().filter(|directory| directory.is_dir());
+    let cache = directory.map(Cache::open).transpose()?;
+    let listed: Vec<Listed<'_>> = engines
+        .iter()
+        .map(|engine| {
+            let installed = engine.server.as_ref().zip(cache.as_ref());
+            let installed =
+                installed.and_then(|(recipe, cache)| cache.installed(&engine.name, recipe));
+            Listed { engine, installed }
+        })
+        .collect();
+    output::print(&match json {
+        true => format!("{}\n", Value::Array(listed.iter().map(as_json).collect())),
+        false => as_text(&listed),
+    })?;
+    Ok(exit_code::DONE)
+}
+
+/// An engine and what is in the cache of it.
+struct Listed<'a> {
+    engine: &'a EngineFile,
+    installed: Option<Installed>,
+}
+
+const HEAD: &[&str] = &[
+    "engine",
+    "driver",
+    "fetched",
+    "version",
+    "download",
+    "on disk",
+    "needs",
+    "locks",
+    "durability",
+    "configurations",
+];
+
+fn as_text(listed: &[Listed<'_>]) -> String {
+    let head = HEAD.iter().map(|&cell| cell.to_owned()).collect();
+    let rows: Vec<Vec<String>> = std::iter::once(head).chain(listed.iter().map(row)).collect();
+    let mut text = align(&rows, HEAD.len());
+    for one in listed {
+        text += &format!("\n{}: {}\n", one.engine.name, one.engine.about);
+        if let Some(installed) = &one.installed {
+            text += &format!("  fetched: {}\n", installed.source);
+        }
+        text += &promises(one.engine);
+        text += &settings(one.engine);
+    }
+    text
+}
+
+fn row(listed: &Listed<'_>) -> Vec<String> {
+    let engine = listed.engine;
+    let server = engine.server.as_ref();
+    let download = server.and_then(|recipe| recipe.sources.first()).map(Source::bytes);
+    let size = |count: Option<u64>| count.map_or("-".to_owned(), |count| bytes(count as f64));
+    let fetched = match (server, &listed.installed) {
+        (None, _) => "built in",
+        (Some(_), Some(_)) => "yes",
+        (Some(_), None) => "no",
+    };
+    let durability: Vec<&str> = supported(engine).map(Durability::name).collect();
+    let configurations: Vec<&str> = engine.configurations.keys().map(String::as_str).collect();
+    vec![
+        engine.name.clone(),
+        engine.driver.clone(),
+        fetched.to_owned(),
+        server.map_or("-".to_owned(), |recipe| format!("{}x", recipe.series)),
+        size(download),
+        size(listed.installed.as_ref().map(|installed| installed.bytes_on_disk)),
+        server.map_or("nothing".to_owned(), needs),
+        engine.lock_scope.clone(),
+        durability.join(" "),
+        configurations.join(" "),
+    ]
+}
+
+fn promises(engine: &EngineFile) -> String {
+    let promise = |(durability, mapping): (&Durability, &DurabilityMapping)| match mapping {
+        DurabilityMapping::Supported(promise) => format!(
+            "  {}: {}\n    when the process dies: {} When the host dies: {}\n",
+            durability.name(),
+            promise.about,
+            promise.process_death,
+            promise.host_death
+        ),
+        DurabilityMapping::Unsupported(reason) => {
+            format!("  {}: unsupported: {reason}\n", durability.name())
+        }
+    };
+    engine.durability.iter().map(promise).collect()
+}
+
+fn settings(engine: &EngineFile) -> String {
+    let line = |name: &str| {
+        let setting = &engine.settings[name];
+        format!(
+            "  --set engine_setting.{}.{name}=... (now {}): {}\n",
+            engine.name, setting.default, setting.about
+        )
+    };
+    settable(engine).map(line).collect()
+}
+
+fn supported(engine: &EngineFile) -> impl Iterator<Item = Durability> {
+    engine.durability.iter().filter_map(|(durability, mapping)| match mapping {
+        DurabilityMapping::Supported(_) => Some(*durability),
+        DurabilityMapping::Unsupported(_) => None,
+    })
+}
+
+/// Settings that are not chosen by the durability.
+fn settable(engine: &EngineFile) -> impl Iterator<Item = &str> {
+    engine.settings.keys().map(String::as_str).filter(|name| !engine.is_reserved(name))
+}
+
+fn as_json(listed: &Listed<'_>) -> Value {
+    let engine = listed.engine;
+    let durability: Value = engine
+        .durability
+        .iter()
+        .map(|(durability, mapping)| {
+            let value = match mapping {
+                DurabilityMapping::Supported(promise) => json!({
+                    "supported": true, "about": promise.about,
+                    "process_death": promise.process_death, "host_death": promise.host_death,
+                }),
+                DurabilityMapping::Unsupported(reason) => {
+                    json!({ "supported": false, "reason": reason })
+                }
+            };
+            (durability.name().to_owned(), value)
+        })
+        .collect::<serde_json::Map<_, _>>()
+        .into();
+    let settings: Value = engine
+        .settings
+        .iter()
+        .map(|(name, setting)| {
+            (
+                name.clone(),
+                json!({ "default": setting.default.to_string(), "about": setting.about }),
+            )
+        })
+        .collect::<serde_json::Map<_, _>>()
+        .into();
+    json!({
+        "name": engine.name, "about": engine.about, "driver": engine.driver, "in_process": engine.in_process,
+        "lock_scope": engine.lock_scope, "keeps_rows": engine.keeps_rows, "capabilities": engine.capabilities,
+        "durability": durability, "settings": settings,
+        "configurations": engine.configurations.iter().map(|(name, one)| (name.clone(), one.about.clone().into()))
+            .collect::<serde_json::Map<String, Value>>(),
+        "server": server_as_json(listed),
+    })
+}
+
+fn server_as_json(listed: &Listed<'_>) -> Value {
+    let Some(recipe) = &listed.engine.server else { return Value::Null };
+    let installed = listed.installed.as_ref().map(|installed| {
+        json!({ "source": installed.source, "bytes_on_disk": installed.bytes_on_disk, "prefix": installed.prefix })
+    });
+    json!({
+        "series": recipe.series, "needs": needs(recipe), "own_root": recipe.own_root, "fetched": installed,
+        "download_bytes": recipe.sources.first().map(Source::bytes),
+    })
+}

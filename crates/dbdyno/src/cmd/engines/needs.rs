@@ -1,0 +1,30 @@
+//! What an engine needs of the host before it can be fetched and started, in few words for a table.
+
+use dbdyno_plan::{ServerRecipe, Source};
+
+/// One word or two for each way to get it, alternatives with `or` between them.
+pub fn needs(recipe: &ServerRecipe) -> String {
+    let mut ways: Vec<String> = recipe.sources.iter().map(|source| way(source, recipe)).collect();
+    ways.dedup();
+    ways.join(" or ")
+}
+
+fn way(source: &Source, recipe: &ServerRecipe) -> String {
+    let client = match source {
+        Source::Maven { .. } => "mvn".to_owned(),
+        Source::Debian { .. } => "apt-get".to_owned(),
+        Source::Pypi { build, .. } => {
+            let mut words = vec!["pip"];
+            words.extend(build.iter().map(|command| command.program.as_str()));
+            words.dedup();
+            words.join("+")
+        }
+        Source::Go { .. } => "go".to_owned(),
+        Source::Image { .. } => "docker".to_owned(),
+        Source::Path { .. } | Source::Running { .. } => return "nothing".to_owned(),
+    };
+    match recipe.own_root {
+        true => format!("{client}, root or user namespaces"),
+        false => client,
+    }
+}
