@@ -259,3 +259,28 @@ fn a_killed_parent_leaves_nothing_after_a_sweep() {
     server.kill();
     assert_eq!(records(&stage.state()), 0);
 }
+
+/// A results directory that only its owner may enter does not keep the server's user out of its own part.
+#[test]
+fn a_closed_directory_above_is_covered() {
+    let stage = Stage::new();
+    fs::set_permissions(stage.directory.path(), fs::Permissions::from_mode(0o700)).expect("sets");
+    let site = initialized(&stage, "closed");
+    let mut server = starting::start_in(&site, &stage.state()).expect("starts");
+    wait_ready(&site, &mut server);
+    assert_eq!(server.stop().expect("stops").way, StopWay::Clean);
+}
+
+/// Words are replaced; in a root of its own the prefix is nothing before a slash, and else the slash.
+#[test]
+fn words_mean_paths() {
+    let stage = Stage::new();
+    let mut site = stage.site("words");
+    let of = |site: &Site, text: &str| words::Words::of(site, 5432).replace(text);
+    assert_eq!(of(&site, "--basedir={prefix}/usr"), format!("--basedir={POSTGRES}/usr"));
+    assert_eq!(of(&site, "{socket}"), site.socket().display().to_string());
+    assert!(site.socket().ends_with("words/run/.s.PGSQL.5432"));
+    site.recipe.own_root = true;
+    assert_eq!(of(&site, "--basedir={prefix}/usr"), "--basedir=/usr");
+    assert_eq!(of(&site, "--basedir={prefix}"), "--basedir=/");
+}
