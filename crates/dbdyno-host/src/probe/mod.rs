@@ -2,11 +2,12 @@
 //!
 //! A probe reads at an instant and two samples are subtracted; nothing runs in between. A counter that went back
 //! is named in the difference and counts as 0 there, so no caller can take it for a result unseen.
-//! The list: [`process`], [`cpu`], [`disk`].
+//! The list: [`process`], [`tree`], [`cpu`], [`disk`].
 
 pub mod cpu;
 pub mod disk;
 pub mod process;
+pub mod tree;
 
 /// Subtracts counters and remembers the names of those that went back.
 #[derive(Default)]

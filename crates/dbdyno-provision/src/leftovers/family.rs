@@ -95,49 +95,59 @@ fn uid_of(directory: &Path) -> Option<u32> {
 /// who would not die.
 pub(crate) fn end_all(record: &Record) -> (usize, Vec<u32>) {
     let mut ended: BTreeSet<u32> = BTreeSet::new();
+    // A process that is dying has no environment and no directory any more: whoever was seen once is waited for.
+    let mut seen: Vec<ProcessMark> = Vec::new();
     let deadline = monotonic_ns() + DEATH_LIMIT_NS;
     loop {
-        let alive: Vec<ProcessMark> =
-            members(record).into_iter().filter(|mark| !is_zombie(*mark)).collect();
-        for mark in &alive {
-            // Asked again right before, so that an id that passed to somebody else in between is spared.
-            if mark.is_there() && send_signal(mark.pid as i32, libc::SIGKILL).is_ok() {
-                ended.insert(mark.pid);
+        for mark in members(record).into_iter().chain(adopted(record)) {
+            if !seen.contains(&mark) {
+                seen.push(mark);
             }
         }
-        for pid in ended.iter().filter(|pid| !is_awaited(**pid)) {
-            reap(*pid);
+        for mark in &seen {
+            // Asked again right before, so that an id that passed to somebody else in between is spared.
+            let lives = entry_of(*mark).is_some_and(|entry| entry.state != 'Z');
+            if lives && send_signal(mark.pid as i32, libc::SIGKILL).is_ok() {
+                ended.insert(mark.pid);
+            } else if !is_awaited(mark.pid) {
+                reap(mark.pid);
+            }
         }
-        if alive.is_empty() {
-            reap_adopted(record);
+        seen.retain(|mark| !is_done(*mark));
+        if seen.is_empty() {
             return (ended.len(), Vec::new());
         }
         if monotonic_ns() > deadline {
-            return (ended.len(), alive.iter().map(|mark| mark.pid).collect());
+            return (ended.len(), seen.iter().map(|mark| mark.pid).collect());
         }
         sleep(PAUSE);
     }
 }
 
-fn is_zombie(mark: ProcessMark) -> bool {
-    ProcessEntry::of(mark.pid)
-        .is_none_or(|entry| entry.state == 'Z' || entry.start_time_ticks != mark.start_time)
+fn entry_of(mark: ProcessMark) -> Option<ProcessEntry> {
+    ProcessEntry::of(mark.pid).filter(|entry| entry.start_time_ticks == mark.start_time)
 }
 
-/// Reaps zombies that this process got from a server that died before them. All that is left of a zombie is its name
-/// and its user, which is enough where the worst mistake is to reap an orphan of another server.
-fn reap_adopted(record: &Record) {
+/// Gone, or a zombie that somebody else has to reap.
+fn is_done(mark: ProcessMark) -> bool {
+    entry_of(mark).is_none_or(|entry| {
+        entry.state == 'Z' && (is_awaited(mark.pid) || entry.parent != std::process::id())
+    })
+}
+
+/// Dead and dying processes that this one got from a server that died before them. All that is left of them is a name
+/// and a start time, which is enough where the worst mistake is to reap an orphan of another server.
+fn adopted(record: &Record) -> Vec<ProcessMark> {
     let name = record.process_name();
-    let adopted = all_processes().into_iter().filter(|entry| {
-        entry.state == 'Z'
-            && entry.parent == std::process::id()
+    let is_one = |entry: &ProcessEntry| {
+        entry.parent == std::process::id()
             && entry.start_time_ticks >= record.server.start_time
             && entry.name == name
             && !is_awaited(entry.pid)
-    });
-    for entry in adopted {
-        reap(entry.pid);
-    }
+            && (entry.state == 'Z' || fs::read_link(format!("/proc/{}/exe", entry.pid)).is_err())
+    };
+    let all = all_processes().into_iter().filter(is_one);
+    all.map(|entry| ProcessMark { pid: entry.pid, start_time: entry.start_time_ticks }).collect()
 }
 
 impl Record {

@@ -85,6 +85,11 @@ impl RunningServer {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn record(&self) -> &Record {
+        &self.record
+    }
+
     /// Its process id.
     pub fn pid(&self) -> u32 {
         self.record.server.pid

@@ -6,6 +6,7 @@ use super::{Site, log, prepare};
 use crate::error::{ProvisionError, Trouble};
 use crate::identity::{Identity, NONCE_VARIABLE, ProcessMark, boot_id, new_nonce};
 use crate::launch::order::LaunchOrder;
+use crate::launch::root::MOUNT_POINT;
 use crate::leftovers::family::{await_child, forget_child};
 use crate::leftovers::record::{RECORD_FORMAT, Record, file_mark, record_path, state_directory};
 use crate::leftovers::sweep;
@@ -198,7 +199,7 @@ impl Start {
                 .iter()
                 .filter_map(|path| file_mark(path))
                 .collect(),
-            mounts: Vec::new(),
+            mounts: mounts(site),
             started_s: wall_clock_s(),
             shared_files: Vec::new(),
         };
@@ -274,6 +275,12 @@ fn refused(site: &Site, program: &str, words: &str) -> ProvisionError {
     let reason = words.get(1..).filter(|reason| !reason.is_empty());
     let reason = reason.unwrap_or("the launcher ended without a word");
     ProvisionError::new(trouble, format!("cannot start {program} of {}: {reason}", site.name))
+}
+
+/// What is mounted for it alone, for whoever reads the record.
+fn mounts(site: &Site) -> Vec<String> {
+    let root = site.directory.join(MOUNT_POINT).display().to_string();
+    if site.recipe.own_root { vec![root] } else { Vec::new() }
 }
 
 fn environment(site: &Site, words: &Words, nonce: &str) -> BTreeMap<String, String> {

@@ -17,7 +17,10 @@ struct Stage {
 
 impl Stage {
     fn new() -> Stage {
-        let directory = tempfile::tempdir().expect("a temporary directory");
+        let directory = tempfile::Builder::new()
+            .prefix("dbdyno-stage")
+            .tempdir()
+            .expect("a temporary directory");
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).expect("sets");
         fs::create_dir(directory.path().join("state")).expect("makes");
         let program = std::env::current_exe().expect("a test program");
@@ -57,11 +60,19 @@ impl Stage {
 /// Not a test: what the launcher of the tests runs. Does nothing when run with the others.
 #[test]
 fn role() {
-    if std::env::var("DBDYNO_TEST_ROLE").is_ok_and(|role| role == "launch") {
+    let Some(role) = std::env::var_os("DBDYNO_TEST_ROLE") else { return };
+    if role == "launch" {
         // The harness has written its greeting to nowhere; the launcher's report goes where standard output was.
         crate::system_calls::duplicate(3, 1, true).expect("a descriptor");
         crate::launch_main();
     }
+    // A dbdyno that starts a server, and is killed: the role is the directory of its stage.
+    let stage = Stage { directory: TempDir::new().expect("unused") };
+    let mut site = stage.site("orphaned");
+    let place = std::path::PathBuf::from(role);
+    (site.directory, site.launcher) = (place.join("orphaned"), place.join("launcher"));
+    let _server = starting::start_in(&site, &place.join("state")).expect("starts");
+    std::thread::sleep(std::time::Duration::from_secs(60));
 }
 
 fn wait_until(what: &str, is_true: impl Fn() -> bool) {
@@ -101,4 +112,175 @@ fn a_server_comes_and_goes() {
     assert_eq!((report.way, report.end.as_str()), (StopWay::Clean, "ended with exit code 0"));
     assert_eq!(records(&stage.state()), 0);
     assert!(!site.socket().exists());
+}
+
+fn pg(site: &Site, server: &RunningServer, statement: &str) -> std::process::Child {
+    let run = site.run();
+    let socket = server.socket().parent().unwrap_or(&run);
+    std::process::Command::new(format!("{POSTGRES}/bin/psql"))
+        .args(["-X", "-U", "dbdyno", "-d", "postgres", "-c", statement, "-h"])
+        .arg(socket)
+        .args(["-p", &server.port().unwrap_or(5432).to_string()])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("psql starts")
+}
+
+fn wait_ready(site: &Site, server: &mut RunningServer) {
+    wait_until("an answer", || {
+        let status = pg(site, server, "SELECT 1").wait().expect("psql ends");
+        status.success()
+    });
+}
+
+/// Shared memory of the host and mounts of this namespace, as the kernel lists them.
+fn traces() -> Vec<String> {
+    let table = |name: &str| {
+        let text = fs::read_to_string(name).expect("reads");
+        text.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let files = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+    let files = files.map(|entry| entry.path().display().to_string());
+    let mounts = table("/proc/mounts").into_iter().filter(|line| line.contains("dbdyno-stage"));
+    let shared = files.filter(|path| path.contains("PostgreSQL"));
+    [table("/proc/sysvipc/shm").len().to_string()].into_iter().chain(mounts).chain(shared).collect()
+}
+
+/// A killed postmaster is reported with its log, and a backend that cannot notice its death is ended with it.
+#[test]
+fn a_dead_server_takes_its_backends_along() {
+    let before = traces();
+    adopt_orphans().expect("adopts");
+    let stage = Stage::new();
+    let site = initialized(&stage, "dies");
+    let mut server = starting::start_in(&site, &stage.state()).expect("starts");
+    wait_ready(&site, &mut server);
+    let mut client = pg(&site, &server, "SELECT pg_sleep(600)");
+    wait_until("a backend", || members(&server) > 6);
+    let backends = crate::leftovers::family::members(server.record());
+    for mark in backends.iter().filter(|mark| mark.pid != server.pid()) {
+        crate::system_calls::send_signal(mark.pid as i32, libc::SIGSTOP).expect("stops");
+    }
+    crate::system_calls::send_signal(server.pid() as i32, libc::SIGKILL).expect("kills");
+    let mut words = None;
+    let deadline = dbdyno_host::clock::monotonic_ns() + 10_000_000_000;
+    while words.is_none() && dbdyno_host::clock::monotonic_ns() < deadline {
+        words = server.ended();
+    }
+    let words = words.expect("it has ended");
+    assert!(words.contains("signal 9") && words.contains("ready to accept connections"), "{words}");
+    for mark in &backends {
+        assert!(!mark.is_there(), "{mark:?} is still there, or was not reaped");
+    }
+    let _ = client.wait();
+    assert_eq!(server.stop().expect("stops").way, StopWay::EndedBefore);
+    assert_eq!(records(&stage.state()), 0);
+    assert_eq!(traces(), before);
+}
+
+fn members(server: &RunningServer) -> usize {
+    crate::leftovers::family::members(server.record()).len()
+}
+
+/// A server that refuses a setting says so in its log, which comes back.
+#[test]
+fn a_refused_setting_is_quoted() {
+    let stage = Stage::new();
+    let mut site = initialized(&stage, "refuses");
+    site.settings.insert("huge_pages".to_owned(), "perhaps".to_owned());
+    let mut server = starting::start_in(&site, &stage.state()).expect("begins");
+    wait_until("its end", || !alive(server.pid()));
+    let words = server.ended().expect("it has ended");
+    assert!(words.contains("exit code 1") && words.contains("perhaps"), "{words}");
+    assert!(starting::init_in(&site, &stage.state()).is_err(), "data is there already");
+    site.directory = stage.directory.path().join("x".repeat(100));
+    let error = starting::start_in(&site, &stage.state()).expect_err("too long");
+    assert!(error.message.contains("107"), "{error}");
+}
+
+fn alive(pid: u32) -> bool {
+    dbdyno_host::process_tree::ProcessEntry::of(pid).is_some_and(|entry| entry.state != 'Z')
+}
+
+/// A program that brings its own root sees the prefix as `/`, read-only, and its own directory; here the prefix is the
+/// host's root.
+#[test]
+fn a_root_of_its_own() {
+    if let Err(reason) = crate::can_isolate() {
+        panic!("this host cannot run the test: {reason}");
+    }
+    let before = traces();
+    let stage = Stage::new();
+    let mut site = stage.site("rooted");
+    site.prefix = "/".into();
+    site.recipe.own_root = true;
+    site.recipe.program = format!("{}/bin/postgres", &POSTGRES[1..]);
+    site.recipe.init[0].program = format!("{}/bin/initdb", &POSTGRES[1..]);
+    site.with_port = true;
+    starting::init_in(&site, &stage.state()).unwrap_or_else(|error| panic!("{error}"));
+    let mut server = starting::start_in(&site, &stage.state()).expect("starts");
+    wait_ready(&site, &mut server);
+    let port = server.port().expect("a port");
+    std::net::TcpStream::connect(("127.0.0.1", port)).expect("listens");
+    let mounts = fs::read_to_string(format!("/proc/{}/mounts", server.pid())).expect("reads");
+    let is_read_only = |line: &str| line.contains(" /usr ") && line.contains(" ro,");
+    assert!(mounts.lines().any(is_read_only), "{mounts}");
+    let program = fs::read_link(format!("/proc/{}/exe", server.pid())).expect("reads");
+    assert!(program.ends_with("usr/lib/postgresql/15/bin/postgres"), "{program:?}");
+    assert_eq!(server.stop().expect("stops").way, StopWay::Clean);
+    assert_eq!(traces(), before);
+}
+
+/// The kernel ends the server of a killed dbdyno; sweeping does the rest, and leaves servers of the living alone.
+#[test]
+fn a_killed_parent_leaves_nothing_after_a_sweep() {
+    let stage = Stage::new();
+    let site = initialized(&stage, "orphaned");
+    let mut parent = std::process::Command::new(std::env::current_exe().expect("a test program"))
+        .args(["--exact", "server::tests::role", "--nocapture", "--test-threads=1"])
+        .env("DBDYNO_TEST_ROLE", stage.directory.path())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("starts");
+    wait_until("the socket", || site.socket().exists());
+    let (_, record) = Record::all(&stage.state()).expect("reads").remove(0);
+    assert!(crate::sweep_leftovers(&stage.state()).expect("sweeps").is_empty());
+    assert!(record.server.is_there());
+    parent.kill().expect("kills");
+    parent.wait().expect("waits");
+    let said = crate::sweep_leftovers(&stage.state()).expect("sweeps");
+    assert!(said.len() == 1 && said[0].contains("orphaned"), "{said:?}");
+    wait_until("the end", || !alive(record.server.pid));
+    assert!(!site.socket().exists() && records(&stage.state()) == 0);
+    // The data directory is whole: the next server recovers.
+    let server = starting::start_in(&site, &stage.state()).expect("starts again");
+    wait_until("the socket", || site.socket().exists());
+    server.kill();
+    assert_eq!(records(&stage.state()), 0);
+}
+
+/// A results directory that only its owner may enter does not keep the server's user out of its own part.
+#[test]
+fn a_closed_directory_above_is_covered() {
+    let stage = Stage::new();
+    fs::set_permissions(stage.directory.path(), fs::Permissions::from_mode(0o700)).expect("sets");
+    let site = initialized(&stage, "closed");
+    let mut server = starting::start_in(&site, &stage.state()).expect("starts");
+    wait_ready(&site, &mut server);
+    assert_eq!(server.stop().expect("stops").way, StopWay::Clean);
+}
+
+/// Words are replaced; in a root of its own the prefix is nothing before a slash, and else the slash.
+#[test]
+fn words_mean_paths() {
+    let stage = Stage::new();
+    let mut site = stage.site("words");
+    let of = |site: &Site, text: &str| words::Words::of(site, 5432).replace(text);
+    assert_eq!(of(&site, "--basedir={prefix}/usr"), format!("--basedir={POSTGRES}/usr"));
+    assert_eq!(of(&site, "{socket}"), site.socket().display().to_string());
+    assert!(site.socket().ends_with("words/run/.s.PGSQL.5432"));
+    site.recipe.own_root = true;
+    assert_eq!(of(&site, "--basedir={prefix}/usr"), "--basedir=/usr");
+    assert_eq!(of(&site, "--basedir={prefix}"), "--basedir=/");
 }

@@ -231,8 +231,14 @@ fn samples_json(samples: &[Option<crate::trial::observe::BoundarySample>]) -> se
                 "peak_rss_bytes": process.peak_rss_bytes,
             },
             "server": sample.server.as_ref().map(|server| json!({
-                "at_ns": server.at_ns, "cpu_ns": server.cpu_ns(), "processes": server.processes.len(),
-                "context_switches": server.context_switches(),
+                "at_ns": server.opened_ns,
+                "processes": server.processes.len(),
+                "cpu_ns": server.processes.iter().map(|process| process.cpu_ns).sum::<u64>(),
+                "context_switches": server
+                    .processes
+                    .iter()
+                    .map(|process| process.voluntary + process.involuntary)
+                    .sum::<u64>(),
             })),
             "workers_cpu_ns": sample.workers_cpu_ns,
             "syncs": sample.syncs,

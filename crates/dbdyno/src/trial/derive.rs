@@ -188,7 +188,7 @@ fn put_costs(derived: &mut Derived, raw: &Raw<'_>) -> Result<(), Failure> {
     if raw.completed > 0 {
         let per_op = |value: f64| value / raw.completed as f64;
         derived.put("host_cpu_us_per_op", per_op(uses.host.busy_cpu_ns as f64 / 1e3));
-        let server_switches = uses.server.as_ref().map_or(0, TreeUse::context_switches);
+        let server_switches = uses.server.as_ref().map_or(0, switches_of);
         let switches = uses.own.context_switches() + server_switches;
         derived.put("context_switches_per_op", per_op(switches as f64));
         match (&start.disk, &end.disk) {
@@ -237,7 +237,7 @@ fn put_client_and_server(derived: &mut Derived, raw: &Raw<'_>, uses: &Uses) {
     if let Some(memory) = &raw.server_memory {
         derived.put("server_private_mb", mb(memory.private_bytes));
         derived.put("server_shared_mb", mb(memory.shared_bytes));
-        derived.put("server_mapped_mb", mb(memory.mapped_bytes));
+        derived.put("server_mapped_mb", mb(memory.file_bytes));
     }
     if raw.completed == 0 {
         return;
@@ -251,19 +251,25 @@ fn put_client_and_server(derived: &mut Derived, raw: &Raw<'_>, uses: &Uses) {
         derived.put("client_user_cpu_us_per_op", us_per_op(client_ns * share));
     }
     let Some(server) = &uses.server else { return };
-    let cpu_ns = server.cpu_ns as f64;
+    let cpu_ns = (server.cpu_ns + server.gone_cpu_ns) as f64;
     derived.put("server_cpu_us_per_op", us_per_op(cpu_ns));
-    if let Some(share) = server.user_share {
+    let ticks = server.user_ticks + server.system_ticks;
+    if ticks > 0 {
+        let share = server.user_ticks as f64 / ticks as f64;
         derived.put("server_user_cpu_us_per_op", us_per_op(cpu_ns * share));
         derived.put("server_system_cpu_us_per_op", us_per_op(cpu_ns * (1.0 - share)));
     }
-    derived.put("server_context_switches_per_op", per_op(server.context_switches() as f64));
+    derived.put("server_context_switches_per_op", per_op(switches_of(server) as f64));
     if let Some(io) = &server.io {
         derived.put("server_read_kb_per_op", per_op(io.read_bytes as f64 / 1024.0));
         derived.put("server_write_kb_per_op", per_op(io.write_bytes as f64 / 1024.0));
         derived.put("server_read_calls_per_op", per_op(io.syscr as f64));
         derived.put("server_write_calls_per_op", per_op(io.syscw as f64));
     }
+}
+
+fn switches_of(server: &TreeUse) -> u64 {
+    server.voluntary_switches + server.involuntary_switches
 }
 
 fn mb(bytes: u64) -> f64 {
@@ -287,7 +293,7 @@ fn warn_of_costs(derived: &mut Derived, raw: &Raw<'_>, uses: &Uses) {
         derived.warnings.push(Warning::DebtLeft { debt: settled.debt });
     }
     let host_ns = host.elapsed_ns as f64 * raw.cores;
-    let ours = own.cpu_ns + server.as_ref().map_or(0, |server| server.cpu_ns);
+    let ours = own.cpu_ns + server.as_ref().map_or(0, |server| server.cpu_ns + server.gone_cpu_ns);
     let other_cpu_share = (host.busy_cpu_ns as f64 - ours as f64) / host_ns;
     if other_cpu_share > OTHER_CPU_SHARE {
         derived.warnings.push(Warning::HostBusy { other_cpu_share });

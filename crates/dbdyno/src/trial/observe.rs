@@ -109,7 +109,7 @@ impl Observer for TrialObserver<'_> {
             Boundary::MeasureEnd => {
                 self.end = sample;
                 // After the sample, because walking the maps of many processes takes a while.
-                self.server_memory = self.server.and_then(|root| tree::memory(root).ok());
+                self.server_memory = self.server.and_then(tree::memory);
             }
         }
     }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 mod parse;
 mod split;
 
-pub(crate) use parse::{Stat, parse_stat};
+pub(crate) use parse::{Stat, io as parse_io, parse_stat, switches as parse_switches};
 pub use split::{COARSE_TICKS, is_coarse, split_error};
 
 /// I/O of a process since its start, from /proc/PID/io; children that were waited for are included.
@@ -289,7 +289,7 @@ fn subtract_switches(
     Switches { voluntary, involuntary, threads_ended: before.len() as u64 }
 }
 
-fn subtract_io(subtract: &mut Subtraction, a: &IoCounts, b: &IoCounts) -> IoCounts {
+pub(super) fn subtract_io(subtract: &mut Subtraction, a: &IoCounts, b: &IoCounts) -> IoCounts {
     IoCounts {
         rchar: subtract.of("rchar", a.rchar, b.rchar),
         wchar: subtract.of("wchar", a.wchar, b.wchar),
@@ -321,7 +321,7 @@ pub fn current_tid() -> u32 {
     unsafe { libc::gettid() as u32 }
 }
 
-fn process_clock_id(pid: u32) -> Result<libc::clockid_t, HostError> {
+pub(super) fn process_clock_id(pid: u32) -> Result<libc::clockid_t, HostError> {
     let mut id: libc::clockid_t = 0;
     // SAFETY: `id` is a valid, writable clock id for the whole call.
     let error = unsafe { libc::clock_getcpuclockid(pid as libc::pid_t, &mut id) };

@@ -32,7 +32,7 @@ pub(crate) fn parse_stat(text: &str) -> Option<Stat> {
     })
 }
 
-pub(super) fn io(text: &str) -> Option<IoCounts> {
+pub(crate) fn io(text: &str) -> Option<IoCounts> {
     let number = |name| field(text, name)?.parse().ok();
     Some(IoCounts {
         rchar: number("rchar")?,
@@ -45,7 +45,7 @@ pub(super) fn io(text: &str) -> Option<IoCounts> {
     })
 }
 
-pub(super) fn switches(tid: u32, status: &str) -> Option<TaskSwitches> {
+pub(crate) fn switches(tid: u32, status: &str) -> Option<TaskSwitches> {
     let number = |name| field(status, name)?.parse().ok();
     Some(TaskSwitches {
         tid,
