@@ -24,11 +24,8 @@ impl Stage {
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).expect("sets");
         fs::create_dir(directory.path().join("state")).expect("makes");
         let program = std::env::current_exe().expect("a test program");
-        // The test harness has arguments of its own, so that the launcher is a script in front of it.
-        let script = format!(
-            "#!/bin/sh\nexport DBDYNO_TEST_ROLE=launch\nexec {} --exact server::tests::role --nocapture --quiet --test-threads=1 3>&1 >/dev/null\n",
-            program.display()
-        );
+        let script =
+            format!("#!/bin/sh\nDBDYNO_TEST_ROLE=launch exec {} launch\n", program.display());
         let launcher = directory.path().join("launcher");
         fs::write(&launcher, script).expect("writes");
         fs::set_permissions(&launcher, fs::Permissions::from_mode(0o755)).expect("sets");
@@ -57,21 +54,31 @@ impl Stage {
     }
 }
 
-/// Not a test: what the launcher of the tests runs. Does nothing when run with the others.
+/// Runs before the test harness, which has threads: a launcher must not, or it gets no user namespace.
+#[used]
+// SAFETY: the section holds functions that the C library calls before main; std works there on Linux with glibc.
+#[unsafe(link_section = ".init_array")]
+static BECOME_LAUNCHER: extern "C" fn() = become_launcher;
+
+extern "C" fn become_launcher() {
+    if std::env::var_os("DBDYNO_TEST_ROLE").is_some_and(|role| role == "launch") {
+        crate::launch_main();
+    }
+}
+
+/// Not a test: the dbdyno that a test kills. Does nothing when run with the others.
 #[test]
 fn role() {
     let Some(role) = std::env::var_os("DBDYNO_TEST_ROLE") else { return };
-    if role == "launch" {
-        // The harness has written its greeting to nowhere; the launcher's report goes where standard output was.
-        crate::system_calls::duplicate(3, 1, true).expect("a descriptor");
-        crate::launch_main();
-    }
     // A dbdyno that starts a server, and is killed: the role is the directory of its stage.
     let stage = Stage { directory: TempDir::new().expect("unused") };
     let mut site = stage.site("orphaned");
     let place = std::path::PathBuf::from(role);
     (site.directory, site.launcher) = (place.join("orphaned"), place.join("launcher"));
-    let _server = starting::start_in(&site, &place.join("state")).expect("starts");
+    let mut server = starting::start_in(&site, &place.join("state")).expect("starts");
+    wait_ready(&site, &mut server);
+    server.note_shared_memory().expect("notes");
+    fs::write(place.join("ready"), "").expect("writes");
     std::thread::sleep(std::time::Duration::from_secs(60));
 }
 
@@ -108,6 +115,9 @@ fn a_server_comes_and_goes() {
         status.contains("Name:\tpostgres\n") && status.contains("NoNewPrivs:\t1\n"),
         "{status}"
     );
+    if crate::identity::Identity::of_servers().from_root {
+        check_private_memory(&server);
+    }
     let report = server.stop().expect("stops");
     assert_eq!((report.way, report.end.as_str()), (StopWay::Clean, "ended with exit code 0"));
     assert_eq!(records(&stage.state()), 0);
@@ -134,17 +144,22 @@ fn wait_ready(site: &Site, server: &mut RunningServer) {
     });
 }
 
-/// Shared memory of the host and mounts of this namespace, as the kernel lists them.
+/// Mounts of this namespace that a test made.
 fn traces() -> Vec<String> {
-    let table = |name: &str| {
-        let text = fs::read_to_string(name).expect("reads");
-        text.lines().map(str::to_owned).collect::<Vec<_>>()
-    };
-    let files = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
-    let files = files.map(|entry| entry.path().display().to_string());
-    let mounts = table("/proc/mounts").into_iter().filter(|line| line.contains("dbdyno-stage"));
-    let shared = files.filter(|path| path.contains("PostgreSQL"));
-    [table("/proc/sysvipc/shm").len().to_string()].into_iter().chain(mounts).chain(shared).collect()
+    let text = fs::read_to_string("/proc/mounts").expect("reads");
+    text.lines().filter(|line| line.contains("dbdyno-stage")).map(str::to_owned).collect()
+}
+
+/// A server of root's has shared memory of its own. Other tests and programs use the host's at the same time, so that
+/// it cannot be compared before and after.
+fn check_private_memory(server: &RunningServer) {
+    let namespace = |pid: &str, kind: &str| fs::read_link(format!("/proc/{pid}/ns/{kind}"));
+    for kind in ["mnt", "ipc"] {
+        let own = namespace("self", kind).expect("reads");
+        assert_ne!(namespace(&server.pid().to_string(), kind).expect("reads"), own);
+    }
+    let mounts = fs::read_to_string(format!("/proc/{}/mounts", server.pid())).expect("reads");
+    assert!(mounts.lines().rev().any(|line| line.contains(" /dev/shm tmpfs ")), "{mounts}");
 }
 
 /// A killed postmaster is reported with its log, and a backend that cannot notice its death is ended with it.
@@ -223,6 +238,7 @@ fn a_root_of_its_own() {
     wait_ready(&site, &mut server);
     let port = server.port().expect("a port");
     std::net::TcpStream::connect(("127.0.0.1", port)).expect("listens");
+    check_private_memory(&server);
     let mounts = fs::read_to_string(format!("/proc/{}/mounts", server.pid())).expect("reads");
     let is_read_only = |line: &str| line.contains(" /usr ") && line.contains(" ro,");
     assert!(mounts.lines().any(is_read_only), "{mounts}");
@@ -243,7 +259,7 @@ fn a_killed_parent_leaves_nothing_after_a_sweep() {
         .stdout(std::process::Stdio::null())
         .spawn()
         .expect("starts");
-    wait_until("the socket", || site.socket().exists());
+    wait_until("the other dbdyno", || stage.directory.path().join("ready").exists());
     let (_, record) = Record::all(&stage.state()).expect("reads").remove(0);
     assert!(crate::sweep_leftovers(&stage.state()).expect("sweeps").is_empty());
     assert!(record.server.is_there());
@@ -253,6 +269,7 @@ fn a_killed_parent_leaves_nothing_after_a_sweep() {
     assert!(said.len() == 1 && said[0].contains("orphaned"), "{said:?}");
     wait_until("the end", || !alive(record.server.pid));
     assert!(!site.socket().exists() && records(&stage.state()) == 0);
+    assert!(record.shared_files.iter().all(|path| !path.exists()), "{said:?}");
     // The data directory is whole: the next server recovers.
     let server = starting::start_in(&site, &stage.state()).expect("starts again");
     wait_until("the socket", || site.socket().exists());
