@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::input_error::InputError;
 use crate::toml_reader::{Entry, Table};
+use crate::value::Raw;
 
 /// How to get, start, ask and stop a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -283,6 +284,10 @@ fn list<T>(
     read: fn(Table) -> Result<T, InputError>,
 ) -> Result<Vec<T>, InputError> {
     let Some(entry) = table.optional(key) else { return Ok(vec![]) };
+    // An empty list is how an engine does without what its family has here.
+    if matches!(&entry.value, Raw::List(items) if items.is_empty()) {
+        return Ok(vec![]);
+    }
     entry.items()?.into_iter().map(|item| read(item.into_table()?)).collect()
 }
 
