@@ -309,6 +309,10 @@ fn read_settings(mut table: Table) -> Result<Declared, InputError> {
     for entry in table.rest() {
         let name = entry.key.clone();
         let mut table = entry.into_table()?;
+        if table.optional("absent").map_or(Ok(false), |entry| entry.flag())? {
+            // A setting of the family that this version does not know: what the family says of it is dropped.
+            continue;
+        }
         let kind = read_kind(&mut table)?;
         let shapes_dataset =
             table.optional("shapes_dataset").map_or(Ok(false), |entry| entry.flag())?;
@@ -535,6 +539,17 @@ mod tests {
             "settings.synchronous = 'off'\nabout = 'x'",
             r#""synchronous" in [configurations.base.settings] belongs to [durability]; leave it out here"#,
         );
+    }
+
+    #[test]
+    fn an_engine_can_do_without_a_setting_of_its_family() {
+        let good = shipped::ENGINES.iter().find(|engine| engine.name == "postgres-18").unwrap();
+        let parse = |text: &str| EngineFile::parse("engine.toml", text).unwrap();
+        assert!(parse(good.text).settings.contains_key("huge_pages"));
+        let text = format!("{}\n[settings.huge_pages]\nabsent = true\n", good.text);
+        let without = parse(&text);
+        assert!(!without.settings.contains_key("huge_pages"));
+        assert!(!without.server.unwrap().settings.contains_key("huge_pages"));
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub(crate) fn unsupported(needs: &Needs<'_>, engine: &EngineFile) -> Option<Stri
 
 fn setting_refused(path: &str, value: &Setting, engine: &EngineFile) -> Option<String> {
     // A setting for one engine says nothing to the others.
-    let name = match path.split_once('.') {
+    let name = match path.rsplit_once('.') {
         Some((scope, _)) if scope != engine.name => return None,
         Some((_, name)) => name,
         None => path,

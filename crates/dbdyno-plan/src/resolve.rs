@@ -91,7 +91,7 @@ impl<'a> Known<'a> {
         }
         let path = entry.key.strip_prefix(ENGINE_SETTING).and_then(|rest| rest.strip_prefix('.'));
         let path = path.ok_or_else(|| self.unknown(entry))?;
-        let (scope, name) = match path.split_once('.') {
+        let (scope, name) = match path.rsplit_once('.') {
             Some((engine, name)) => (Some(engine), name),
             None => (None, path),
         };

@@ -4,7 +4,8 @@
 //! recipe that it began with. Nothing here fetches or starts anything; that is the provisioner's work.
 //!
 //! In arguments and files these words in braces are replaced: `prefix` (the installed programs), `data` (the data
-//! directory), `run` (the server's own directory, with socket and log), `tmp`, `socket`, `port`.
+//! directory), `run` (the server's own directory, with socket and log), `tmp`, `socket`, `port`. With `own_root` the
+//! programs see the prefix as `/`, so paths of their own are written from there and `prefix` is not used.
 
 use std::collections::BTreeMap;
 
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::input_error::InputError;
 use crate::toml_reader::{Entry, Table};
+use crate::value::Raw;
 
 /// How to get, start, ask and stop a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,7 +46,8 @@ pub struct ServerRecipe {
     pub version_query: String,
     /// A statement that lists the effective settings: name, value.
     pub settings_query: String,
-    /// A statement whose only value is the number of times the log was forced, if the server counts that.
+    /// A statement whose value is the number of times the log was forced, if the server counts that: the last column
+    /// of the first row, because `SHOW GLOBAL STATUS LIKE` answers with the name before it.
     pub log_syncs_query: Option<String>,
     /// What is done between cells, so that the next begins without the last one's debts.
     pub settle: Vec<SettleStep>,
@@ -75,7 +78,7 @@ pub enum Source {
     Debian {
         /// For example `bookworm`.
         suite: String,
-        /// Packages asked for.
+        /// Packages asked for. The first one's version is the server's, and must be of the series.
         packages: Vec<String>,
         /// Size of all archives together, roughly: suites move.
         bytes: u64,
@@ -146,9 +149,9 @@ pub struct Unpack {
     pub into: String,
     /// Only entries whose path begins with this, which is cut off.
     pub below: String,
-    /// Entries that are left out: paths with `*`.
+    /// Entries that are left out: paths after `below` was cut off, with `*` for anything, `/` included.
     pub exclude: Vec<String>,
-    /// Files made executable afterwards: paths with `*`.
+    /// Files made executable afterwards: paths below `into`, with the same `*`.
     pub executable: Vec<String>,
 }
 
@@ -168,7 +171,8 @@ pub struct BuildCommand {
 pub struct InitCommand {
     /// The program, below the prefix.
     pub program: String,
-    /// Its arguments.
+    /// Its arguments. An argument that is `{settings}` and nothing else becomes all arguments that the settings come to:
+    /// MySQL up to 5.5 does not start with another log size than the data directory was made with.
     pub arguments: Vec<String>,
     /// Directories made before, for example `{data}/mysql`.
     pub directories: Vec<String>,
@@ -280,6 +284,10 @@ fn list<T>(
     read: fn(Table) -> Result<T, InputError>,
 ) -> Result<Vec<T>, InputError> {
     let Some(entry) = table.optional(key) else { return Ok(vec![]) };
+    // An empty list is how an engine does without what its family has here.
+    if matches!(&entry.value, Raw::List(items) if items.is_empty()) {
+        return Ok(vec![]);
+    }
     entry.items()?.into_iter().map(|item| read(item.into_table()?)).collect()
 }
 

@@ -142,16 +142,16 @@ impl Entry {
         }
     }
 
-    /// The value as a name: lower-case letters, digits, `-` and `_`.
+    /// The value as a name: lower-case letters, digits, `-`, `_` and, within it, `.`.
     pub fn name(&self) -> Result<String, InputError> {
         let text = self.text()?;
         let fits = |letter: char| {
-            letter.is_ascii_lowercase() || letter.is_ascii_digit() || "-_".contains(letter)
+            letter.is_ascii_lowercase() || letter.is_ascii_digit() || "-_.".contains(letter)
         };
-        match text.chars().all(fits) {
+        match text.chars().all(fits) && !text.starts_with('.') {
             true => Ok(text),
             false => Err(self.wrong(&format!(
-                "wants lower-case letters, digits, - and _ only; found the text \"{text}\""
+                "wants lower-case letters, digits, -, _ and . only; found the text \"{text}\""
             ))),
         }
     }
@@ -340,7 +340,7 @@ mod tests {
         check("\n[repeat]", "x.toml:1: key \"name\" is missing");
         check(
             "name = 'A b'",
-            r#"x.toml:1: "name" wants lower-case letters, digits, - and _ only; found the text "A b""#,
+            r#"x.toml:1: "name" wants lower-case letters, digits, -, _ and . only; found the text "A b""#,
         );
         check("name = 'a'\nword = []", r#"x.toml:2: unknown key "word"; did you mean "words"?"#);
         check(
