@@ -29,7 +29,9 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
             }
         },
     };
-    let path = writer.path().to_owned();
+    // Servers run elsewhere in the tree of directories than this process.
+    let path = std::path::absolute(writer.path())
+        .map_err(crate::workspace::cannot("find", writer.path()))?;
     // A run that was given by its path need not lie where --results says; its data goes where it lies.
     let results = path.parent().unwrap_or(&args.results.directory);
     let mut progress = Progress::new(args.quiet, plan.expected.seconds);
