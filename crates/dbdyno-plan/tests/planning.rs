@@ -360,7 +360,7 @@ fn bad_experiments_are_refused_with_their_line() {
     let check = check_own;
     check(
         "engines = ['lmdb',\n'mysql']",
-        r#"x.toml:5: unknown engine "mysql"; known: sqlite, lmdb, null, memory"#,
+        r#"x.toml:5: engine "mysql" could be mysql-5.5 or mysql-5.6 or mysql-8.0 or mysql-9.7; write more of it"#,
     );
     check("[vary]\ndopp = [1]", r#"x.toml:5: unknown key "dopp" in [vary]; did you mean "dop"?"#);
     check(

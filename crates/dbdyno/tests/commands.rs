@@ -446,7 +446,7 @@ fn engines_are_listed_with_their_promises() {
     let text = place.run("engines list").expect(0, "text").stdout;
     let engines = engines.as_array().expect("an array");
     let names: Vec<_> = engines.iter().map(|engine| engine["name"].as_str().expect("")).collect();
-    assert_eq!(names, ["sqlite", "lmdb", "null", "memory"]);
+    assert_eq!(names[..4], ["sqlite", "lmdb", "null", "memory"]);
     for engine in engines {
         let name = engine["name"].as_str().expect("a name");
         assert!(text.contains(&format!("\n{name}: ")), "{name}: {text}");

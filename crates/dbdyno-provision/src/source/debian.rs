@@ -326,9 +326,7 @@ mod tests {
         assert_eq!(check_series("bookworm", &packages, &archives, "10.11."), Ok(()));
         let error = check_series("bookworm", &packages, &archives, "11.8.").unwrap_err();
         assert!(error.message.contains("has mariadb-server 1:10.11.19-0+deb12u1 now"), "{error}");
-        assert!(
-            line("bookworm", &packages, &archives).ends_with("; 1 packages, list 7e5d09b3b6f4")
-                || line("bookworm", &packages, &archives).contains("; 1 packages, list ")
-        );
+        let said = line("bookworm", &packages, &archives);
+        assert!(said.contains("mariadb-server 1:10.11.19-0+deb12u1; 1 packages, list "), "{said}");
     }
 }
