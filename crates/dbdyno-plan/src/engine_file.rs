@@ -290,11 +290,7 @@ fn reserved_settings(durability: &BTreeMap<Durability, DurabilityMapping>) -> Ve
 }
 
 /// The table over the text that its key `key` names, or as it is without that key.
-fn put_over(
-    mut root: Table,
-    key: &str,
-    known: &[NamedText<'static>],
-) -> Result<Table, InputError> {
+fn put_over(mut root: Table, key: &str, known: &[NamedText<'static>]) -> Result<Table, InputError> {
     let Some(entry) = root.optional(key) else { return Ok(root) };
     let names: Vec<&str> = known.iter().map(|known| known.name).collect();
     let word = entry.word(&names)?;

@@ -23,7 +23,6 @@ use crate::plan::{
 };
 use crate::request::{ExperimentSource, PlanRequest, quick_entries, set_entries};
 use crate::resolve::{Combination, Known, Resolved, resolve};
-use crate::server_recipe::Source;
 use crate::value::Value;
 
 /// Most trials of a plan; more is a slip of the pen.
@@ -416,9 +415,15 @@ fn list_work(
             engine_settings: values(&cell.load_settings),
         });
     }
-    let downloads = chosen.iter().filter_map(|engine| engine.file.server.as_ref());
-    let downloads = downloads.filter_map(|server| server.sources.first().map(Source::bytes));
-    work.download_bytes = downloads.sum();
+    // Configurations of one engine share what is installed.
+    let downloads: BTreeMap<&str, u64> = chosen
+        .iter()
+        .filter_map(|engine| {
+            let source = engine.file.server.as_ref()?.sources.first()?;
+            Some((engine.file.name.as_str(), source.bytes()))
+        })
+        .collect();
+    work.download_bytes = downloads.values().sum();
     work.server_blocks = blocks
         .iter()
         .filter(|block| {

@@ -21,7 +21,8 @@ static PASSWORDS: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
 pub fn hide_arguments() {
     let Ok(stat) = std::fs::read_to_string("/proc/self/stat") else { return };
     // Fields 48 and 49 of proc_pid_stat(5); the name in field 2 may hold spaces, so they are counted from its end.
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let fields: Vec<&str> =
+        stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     let address = |field: usize| fields.get(field - 3).and_then(|text| text.parse::<usize>().ok());
     let (Some(start), Some(end)) = (address(48), address(49)) else { return };
     if start == 0 || end <= start {
@@ -175,7 +176,12 @@ impl NamedServer {
             settings_query: recipe.settings_query.clone(),
             log_syncs_query: recipe.log_syncs_query.clone(),
             // The other databases of a server are its user's: nothing is checkpointed or vacuumed for our sake but ours.
-            settle: recipe.settle.iter().filter(|step| step.statement.contains("{table}")).cloned().collect(),
+            settle: recipe
+                .settle
+                .iter()
+                .filter(|step| step.statement.contains("{table}"))
+                .cloned()
+                .collect(),
             is_named: true,
             process: None,
         }

@@ -4,8 +4,8 @@
 use crate::exit_code;
 use crate::failure::Failure;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 

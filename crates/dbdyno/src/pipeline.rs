@@ -3,11 +3,11 @@
 //! A block is one copy of a loaded dataset in which each of its cells is measured once, each trial in a process of its
 //! own. What is sealed is never done again, so executing a plan twice, or after a kill, only does what is missing.
 
+use crate::block::{Block, Parts};
 use crate::cmd::doctor::{facts_json, host_json};
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::instrument;
-use crate::block::{Block, Parts};
 use crate::interrupt;
 use crate::job::run::{JobEnd, Watch, run as run_job};
 use crate::job::{EngineOrder, LoadOrder, Order, Report, TrialOrder, Work};
@@ -76,11 +76,7 @@ pub fn execute(
 }
 
 /// Installs servers before anything is measured, and removes what a killed dbdyno left running.
-fn provision(
-    plan: &Plan,
-    means: &Means<'_>,
-    progress: &mut Progress,
-) -> Result<Servers, Failure> {
+fn provision(plan: &Plan, means: &Means<'_>, progress: &mut Progress) -> Result<Servers, Failure> {
     if plan.engines.iter().all(|engine| engine.server.is_none()) {
         return Ok(Servers::default());
     }
@@ -250,8 +246,7 @@ impl<'a> Stand<'a> {
         let version = servers.installed_from(engine);
         let template = Template::open(&load.template, &load.fingerprint, &version)?;
         let data = &order.engine.data_directory;
-        let start =
-            StartOrder { engine, settings, directory: &load.template, with_port: false };
+        let start = StartOrder { engine, settings, directory: &load.template, with_port: false };
         match template.begin(data)? {
             template::State::Complete => return Ok(true),
             template::State::Begun => {}
@@ -270,8 +265,7 @@ impl<'a> Stand<'a> {
     }
 
     fn run_load(&self, order: &Order, label: &str) -> Result<bool, Failure> {
-        let mut follow =
-            Follow { progress: self.progress, label, block: None, server_ended: None };
+        let mut follow = Follow { progress: self.progress, label, block: None, server_ended: None };
         let end = run_job(order, LOAD_LIMIT, &mut follow)?;
         interrupt::check()?;
         match end {

@@ -4,12 +4,13 @@
 use crate::credentials::{NamedServer, named_server};
 use crate::exit_code;
 use crate::failure::Failure;
+use crate::fetch_progress::FetchVoice;
 use crate::job::server::ServerOrder;
 use crate::job::texts;
+use crate::view::text::bytes;
 use dbdyno_load::driver::{Driver, OpenOptions, Receipt};
 use dbdyno_load::with_driver;
-use dbdyno_plan::{Plan, PlannedEngine, ServerRecipe, Value};
-use crate::fetch_progress::FetchVoice;
+use dbdyno_plan::{Plan, PlannedEngine, ServerRecipe, Source, Value};
 use dbdyno_provision::{self as provision, Cache, Installed, RunningServer, Site};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -65,12 +66,9 @@ impl Servers {
     ///
     /// # Errors
     /// If an engine cannot be had on this host.
-    pub fn install(
-        plan: &Plan,
-        cache: &Path,
-        offline: bool,
-    ) -> Result<Servers, Failure> {
+    pub fn install(plan: &Plan, cache: &Path, offline: bool) -> Result<Servers, Failure> {
         let mut servers = Servers::default();
+        say_what_is_fetched(plan, cache)?;
         let is_run = |engine: &&PlannedEngine| {
             plan.trials_to_run().any(|trial| trial.engine == engine.label)
         };
@@ -168,6 +166,27 @@ impl Servers {
             open_files: OPEN_FILES,
         })
     }
+}
+
+/// Says how much is going to be downloaded, before it is.
+fn say_what_is_fetched(plan: &Plan, cache: &Path) -> Result<(), Failure> {
+    let cache = cache.is_dir().then(|| Cache::open(cache)).transpose()?;
+    let mut missing: BTreeMap<&str, u64> = BTreeMap::new();
+    for engine in &plan.engines {
+        let Some(recipe) = &engine.server else { continue };
+        let is_there =
+            cache.as_ref().is_some_and(|cache| cache.installed(&engine.name, recipe).is_some());
+        let download = recipe.sources.first().map_or(0, Source::bytes);
+        if !is_there && download > 0 {
+            missing.insert(&engine.name, download);
+        }
+    }
+    if !missing.is_empty() {
+        let names: Vec<&str> = missing.keys().copied().collect();
+        let total = bytes(missing.values().sum::<u64>() as f64);
+        eprintln!("to fetch: {}, about {total} to download", names.join(", "));
+    }
+    Ok(())
 }
 
 fn recipe(engine: &PlannedEngine) -> Result<&ServerRecipe, Failure> {

@@ -54,7 +54,9 @@ pub fn take_out(arguments: &[String]) -> Result<(Vec<String>, Vec<UserEngine>), 
             continue;
         };
         let is_taken = |other: &NamedText<'_>| other.name == engine.name;
-        if ENGINES.iter().any(is_taken) || engines.iter().any(|other: &UserEngine| other.name == engine.name) {
+        if ENGINES.iter().any(is_taken)
+            || engines.iter().any(|other: &UserEngine| other.name == engine.name)
+        {
             let name = &engine.name;
             return Err(wrong(format!(
                 "--engine: there is an engine named {name} already; give yours another name: NAME=url:... or NAME=path:..."
@@ -164,7 +166,9 @@ fn nearest_engine(family: &str, version: &str) -> Option<String> {
         .map(|engine| engine.name)
         .filter(|name| {
             let number = name.strip_prefix(family).and_then(|rest| rest.strip_prefix('-'));
-            number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
+            number.is_some_and(|number| {
+                number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+            })
         })
         .collect();
     let series = |name: &str| name[family.len() + 1..].to_owned();
@@ -182,7 +186,11 @@ mod tests {
     /// Names stay, URLs become engines without their passwords, and a name that is taken is refused.
     #[test]
     fn urls_become_engines() {
-        let arguments = ["sqlite", "mine=url:postgres://me:s3cret@db.example/", "url:mysql://root@127.0.0.1:3307"];
+        let arguments = [
+            "sqlite",
+            "mine=url:postgres://me:s3cret@db.example/",
+            "url:mysql://root@127.0.0.1:3307",
+        ];
         let arguments = arguments.map(str::to_owned);
         let (names, engines) = take_out(&arguments).expect("two engines");
         assert_eq!(names, ["sqlite", "mine", "server-127-0-0-1-3307"]);

@@ -57,9 +57,8 @@ fn open_control(server: &Server) -> Result<Control, Fault> {
 
 /// The server that the options name.
 fn server_of(options: &OpenOptions) -> Result<Server, DriverError> {
-    let missing = || {
-        DriverError::new("mysql: no server is given: say in the engine file where it listens")
-    };
+    let missing =
+        || DriverError::new("mysql: no server is given: say in the engine file where it listens");
     options.server.clone().ok_or_else(missing)
 }
 

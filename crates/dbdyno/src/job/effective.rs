@@ -50,7 +50,10 @@ fn same(wanted: &str, found: &str) -> bool {
 ///
 /// # Errors
 /// With the limit, what is needed, and what to do.
-pub fn check_connections(clients: u32, effective: &BTreeMap<String, String>) -> Result<(), Failure> {
+pub fn check_connections(
+    clients: u32,
+    effective: &BTreeMap<String, String>,
+) -> Result<(), Failure> {
     let limit = effective.get(CONNECTION_LIMIT).and_then(|text| text.parse::<u64>().ok());
     let needed = u64::from(clients) + SPARE_CONNECTIONS;
     match limit {
@@ -81,7 +84,10 @@ mod tests {
             ("sync_binlog".to_owned(), Value(Setting::Integer(1))),
         ]
         .into();
-        assert_eq!(check_promise(&promised, &effective(&[("fsync", "ON"), ("sync_binlog", "1")])), Ok(()));
+        assert_eq!(
+            check_promise(&promised, &effective(&[("fsync", "ON"), ("sync_binlog", "1")])),
+            Ok(())
+        );
         let wrong = check_promise(&promised, &effective(&[("fsync", "off")])).expect_err("differs");
         assert!(wrong.message.contains("fsync is off and must be on"), "{wrong}");
     }

@@ -71,11 +71,7 @@ enum Ended {
 }
 
 /// Reads reports until the child closes its output.
-fn follow(
-    child: &mut Child,
-    limit: Duration,
-    watch: &mut dyn Watch,
-) -> (Option<Report>, Ended) {
+fn follow(child: &mut Child, limit: Duration, watch: &mut dyn Watch) -> (Option<Report>, Ended) {
     let (Some(stdout), Some(mut stderr)) = (child.stdout.take(), child.stderr.take()) else {
         return (None, Ended::ByItself(String::new()));
     };

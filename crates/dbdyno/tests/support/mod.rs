@@ -65,8 +65,7 @@ impl Cluster {
         let engine = engine_file(engine);
         let recipe = engine.server.clone().expect("a server");
         let cache = Cache::open(cache_directory()).expect("a cache");
-        let installed =
-            cache.install(&engine.name, &recipe, false, &mut |_| ()).expect("installs");
+        let installed = cache.install(&engine.name, &recipe, false, &mut |_| ()).expect("installs");
         let DurabilityMapping::Supported(promise) = &engine.durability[&durability] else {
             panic!("{} has no durability {}", engine.name, durability.name());
         };
@@ -75,9 +74,8 @@ impl Cluster {
             .iter()
             .map(|(name, setting)| (name.clone(), setting.default.to_string()))
             .collect();
-        settings.extend(
-            promise.settings.iter().map(|(name, value)| (name.clone(), value.to_string())),
-        );
+        settings
+            .extend(promise.settings.iter().map(|(name, value)| (name.clone(), value.to_string())));
         let site = Site {
             name: engine.name.clone(),
             recipe,
@@ -155,12 +153,7 @@ impl Cluster {
 
     /// The same, with something done just before the server is killed, and something before it is started again.
     /// Nothing if it does not start again.
-    pub fn crash_and(
-        &self,
-        seed: u32,
-        before: impl Fn(),
-        between: impl Fn(),
-    ) -> Option<Loss> {
+    pub fn crash_and(&self, seed: u32, before: impl Fn(), between: impl Fn()) -> Option<Loss> {
         match self.engine.driver.as_str() {
             "postgres" => self.crash_of::<Postgres>(seed, before, between),
             _ => self.crash_of::<Mysql>(seed, before, between),
@@ -210,11 +203,8 @@ impl Cluster {
 
 fn workload() -> HotRow {
     let number = |value| dbdyno_workload::Setting::Integer(value);
-    let settings: Settings = [
-        ("rows".to_owned(), number(200)),
-        ("dataset_tables".to_owned(), number(1)),
-    ]
-    .into();
+    let settings: Settings =
+        [("rows".to_owned(), number(200)), ("dataset_tables".to_owned(), number(1))].into();
     HotRow::from_settings(&settings).expect("fits together")
 }
 

@@ -66,7 +66,8 @@ impl OneEngine {
         let one = OneEngine { plan };
         if one.engine()?.server.is_none() {
             let name = &one.engine()?.name;
-            let message = format!("{name} is a library that runs inside dbdyno: there is no server to start");
+            let message =
+                format!("{name} is a library that runs inside dbdyno: there is no server to start");
             return Err(Failure::new(exit_code::WRONG_INPUT, message));
         }
         Ok(one)
@@ -94,14 +95,11 @@ impl OneEngine {
             eprintln!("{left}");
         }
         let servers = Servers::install(&self.plan, cache, false)?;
-        let order = StartOrder {
-            engine: self.engine()?,
-            settings: self.settings()?,
-            directory,
-            with_port,
-        };
+        let order =
+            StartOrder { engine: self.engine()?, settings: self.settings()?, directory, with_port };
         fs::create_dir_all(directory).map_err(cannot("make", directory))?;
-        let is_named = self.engine()?.server.as_ref().is_some_and(|recipe| recipe.running_url().is_some());
+        let is_named =
+            self.engine()?.server.as_ref().is_some_and(|recipe| recipe.running_url().is_some());
         if !is_named && !directory.join("data").exists() {
             servers.init(&order)?;
         }
@@ -115,7 +113,10 @@ pub fn up(args: &UpArgs) -> Result<u8, Failure> {
     let label = one.engine()?.label.clone();
     let cache = args.cache.directory()?;
     if let Some(up) = find_up(&cache, &label) {
-        let message = format!("{label} is up already, by process {}: `dbdyno engines down {label}` stops it", up.pid);
+        let message = format!(
+            "{label} is up already, by process {}: `dbdyno engines down {label}` stops it",
+            up.pid
+        );
         return Err(Failure::new(exit_code::NO_SERVER, message));
     }
     interrupt::listen()?;
@@ -130,7 +131,8 @@ pub fn up(args: &UpArgs) -> Result<u8, Failure> {
         start_time: process_start_time(pid)?,
         stop_limit_s: one.engine()?.server.as_ref().map_or(60, |recipe| recipe.stop_limit_s),
     };
-    fs::write(&file, serde_json::to_string(&up).map_err(Failure::json)?).map_err(cannot("write", &file))?;
+    fs::write(&file, serde_json::to_string(&up).map_err(Failure::json)?)
+        .map_err(cannot("write", &file))?;
     output::print(&how_to_connect(&label, &started))?;
     let ended = loop {
         if let Some(how) = started.ended() {
@@ -148,7 +150,9 @@ pub fn up(args: &UpArgs) -> Result<u8, Failure> {
     fs::remove_file(&file).map_err(cannot("remove", &file))?;
     stopped?;
     match ended {
-        Some(how) => Err(Failure::new(exit_code::NO_SERVER, format!("{label}: the server ended: {how}"))),
+        Some(how) => {
+            Err(Failure::new(exit_code::NO_SERVER, format!("{label}: the server ended: {how}")))
+        }
         None => Ok(exit_code::DONE),
     }
 }
@@ -164,7 +168,10 @@ fn how_to_connect(label: &str, started: &Started) -> String {
     }
     rows.push(vec!["user".to_owned(), format!("{user}, no password")]);
     rows.push(vec!["database".to_owned(), crate::job::server::DATABASE.to_owned()]);
-    format!("{label} is up\n{}stop it with Ctrl-C or `dbdyno engines down {label}`\n", align(&rows, 2))
+    format!(
+        "{label} is up\n{}stop it with Ctrl-C or `dbdyno engines down {label}`\n",
+        align(&rows, 2)
+    )
 }
 
 /// Runs `down`.
