@@ -5,6 +5,7 @@ use crate::credentials::{NamedServer, named_server};
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::fetch_progress::FetchVoice;
+use crate::interrupt;
 use crate::job::server::ServerOrder;
 use crate::job::texts;
 use crate::view::text::bytes;
@@ -125,6 +126,8 @@ impl Servers {
                 (Some(how), _) => how,
                 (None, Ok(receipt)) => break receipt,
                 (None, Err(_)) if Instant::now() < ready_by => {
+                    // Dropped, the server is killed: nobody waits for one that may take minutes to recover.
+                    interrupt::check()?;
                     std::thread::sleep(ASK_EVERY);
                     continue;
                 }
