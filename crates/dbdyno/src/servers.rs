@@ -161,14 +161,20 @@ impl Servers {
         Ok(Site {
             name: engine.name.clone(),
             recipe: recipe.clone(),
-            prefix: installed.prefix.clone(),
-            directory: order.directory.to_owned(),
+            prefix: without_links(&installed.prefix),
+            directory: without_links(order.directory),
             settings: texts(order.settings),
             with_port: order.with_port,
             launcher,
             open_files: OPEN_FILES,
         })
     }
+}
+
+/// A path as the kernel knows it. A link may lead through directories that the server's user may not pass, which are
+/// covered for it; the link itself says nothing of them.
+fn without_links(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 /// Says how much is going to be downloaded, before it is.
