@@ -41,7 +41,7 @@ fn build(turn: &Turn, name: &str, script: &str) {
     program("make", "exit 0");
     let text = format!(
         "like = \"postgres-18\"\nname = \"{name}\"\nabout = \"No server.\"\n[server]\nseries = \"\"\n\
-         program = \"bin/serve\"\nready_limit_s = 1\n[[server.init]]\nprogram = \"bin/make\"\narguments = []\n\
+         program = \"bin/serve\"\nready_limit_s = 1\n[[server.init]]\nprogram = \"bin/make\"\narguments = [\"-\"]\n\
          [[source]]\npath = \"{}\"\n",
         directory.display()
     );

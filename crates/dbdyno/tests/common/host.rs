@@ -10,7 +10,7 @@ use dbdyno_load::server::{Address, Server, Tls};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Read;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::{Mutex, MutexGuard};
@@ -206,7 +206,9 @@ impl Host {
             |line: &str, number: usize| line.split_whitespace().nth(number).map(str::to_owned);
         lines("segment", "/proc/sysvipc/shm", &|line| field(line, 1));
         lines("semaphores", "/proc/sysvipc/sem", &|line| field(line, 1));
-        lines("mount", "/proc/mounts", &|line| field(line, 1));
+        // What covers a place for a server is an empty file system in memory.
+        let is_like_ours = |line: &str| line.contains(&about) || line.starts_with("tmpfs ");
+        lines("mount", "/proc/mounts", &|line| is_like_ours(line).then(|| line.to_owned()));
         lines("socket", "/proc/net/unix", &|line| {
             let name = field(line, 7)?;
             (name.contains(&about) || name.starts_with('@')).then_some(name)
@@ -218,8 +220,8 @@ impl Host {
         lines("port", "/proc/net/tcp6", &listening);
         for place in ["/dev/shm", "/tmp", "/run", "/var/tmp"] {
             let entries = fs::read_dir(place).into_iter().flatten().flatten();
-            let names = entries.map(|entry| entry.path().display().to_string());
-            things.extend(names.map(|name| format!("file {name}")));
+            let names = entries.filter(may_be_of_a_server).map(|entry| entry.path());
+            things.extend(names.map(|path| format!("file {}", path.display())));
         }
         Host { things }
     }
@@ -247,6 +249,17 @@ impl Host {
         let work: Vec<_> = work.into_iter().flatten().flatten().collect();
         assert!(work.is_empty(), "the working directory was not swept: {work:?}");
     }
+}
+
+/// A file where everybody may make some that has the server's user or one of the names that servers and dbdyno use:
+/// others work on the host too.
+fn may_be_of_a_server(entry: &fs::DirEntry) -> bool {
+    /// `nobody`, who servers run as if the command runs as root.
+    const NOBODY: u32 = 65_534;
+    let name = entry.file_name().to_string_lossy().into_owned();
+    let names = ["dbdyno-0", "PostgreSQL.", "mysql", "ib", "#sql"];
+    entry.metadata().is_ok_and(|facts| facts.uid() == NOBODY)
+        || names.iter().any(|begin| name.starts_with(begin))
 }
 
 /// A server by hand: `engines up`, and what it said.
