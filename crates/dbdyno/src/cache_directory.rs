@@ -10,7 +10,8 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub struct CacheArgs {
     /// Directory that fetched engines are kept in. Default: DBDYNO_CACHE, or else dbdyno in the user's cache directory.
-    #[arg(long = "cache", value_name = "DIR")]
+    // With an id of its own: clap takes the field's name, which the other arguments for directories have too.
+    #[arg(id = "cache", long = "cache", value_name = "DIR")]
     pub directory: Option<PathBuf>,
 }
 

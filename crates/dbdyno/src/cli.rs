@@ -83,7 +83,8 @@ pub struct Question {
 #[derive(Debug, Args)]
 pub struct Results {
     /// Directory that holds runs, one directory each.
-    #[arg(long = "results", value_name = "DIR", default_value = "results")]
+    // With an id of its own: clap takes the field's name, which the other arguments for directories have too.
+    #[arg(id = "results", long = "results", value_name = "DIR", default_value = "results")]
     pub directory: PathBuf,
 }
 

@@ -79,7 +79,7 @@ fn wrong(message: String) -> Failure {
 /// If it is no URL of a server that dbdyno speaks to. The message does not repeat the URL, which may hold a password.
 pub fn take_password(engine: &str, text: &str) -> Result<Url, Failure> {
     let mut url = Url::parse(text)
-        .map_err(|error| wrong(format!("--engine {engine}: this is no URL: {error}")))?;
+        .map_err(|error| wrong(format!("--engine {engine}: this is no URL: {error}; write postgres://USER@HOST:PORT or mysql://USER@HOST:PORT")))?;
     if !["postgres", "postgresql", "mysql"].contains(&url.scheme()) {
         let scheme = url.scheme();
         return Err(wrong(format!(

@@ -214,6 +214,9 @@ impl<'a> Stand<'a> {
         let load = LoadOrder { template: directory, fingerprint: block.dataset.clone() };
         let order = self.order(first, settings, &data, Work::Load(load.clone()));
         let failed = |failure: Failure| {
+            if failure.code == exit_code::INTERRUPTED {
+                return failure;
+            }
             let message = format!("{}: the dataset cannot be loaded: {failure}", block.engine);
             Failure::new(failure.code, message)
         };

@@ -5,6 +5,7 @@ use crate::credentials::{NamedServer, named_server};
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::fetch_progress::FetchVoice;
+use crate::interrupt;
 use crate::job::server::ServerOrder;
 use crate::job::texts;
 use crate::view::text::bytes;
@@ -125,6 +126,8 @@ impl Servers {
                 (Some(how), _) => how,
                 (None, Ok(receipt)) => break receipt,
                 (None, Err(_)) if Instant::now() < ready_by => {
+                    // Dropped, the server is killed: nobody waits for one that may take minutes to recover.
+                    interrupt::check()?;
                     std::thread::sleep(ASK_EVERY);
                     continue;
                 }
@@ -178,14 +181,20 @@ impl Servers {
         Ok(Site {
             name: engine.name.clone(),
             recipe: recipe.clone(),
-            prefix: installed.prefix.clone(),
-            directory: order.directory.to_owned(),
+            prefix: without_links(&installed.prefix),
+            directory: without_links(order.directory),
             settings: texts(order.settings),
             with_port: order.with_port,
             launcher,
             open_files: OPEN_FILES,
         })
     }
+}
+
+/// A path as the kernel knows it. A link may lead through directories that the server's user may not pass, which are
+/// covered for it; the link itself says nothing of them.
+fn without_links(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 /// Says how much is going to be downloaded, before it is.

@@ -68,9 +68,14 @@ pub(super) fn enter(order: &LaunchOrder) -> Result<PathBuf, ProvisionError> {
         root::enter(order).map_err(failed)?;
         return Ok(Path::new("/").join(&order.program));
     }
-    private_shared_memory(Path::new("/dev/shm")).map_err(failed)?;
+    // The server's own paths may lie in what gets covered: results in memory are below /dev/shm.
+    let kept = [&order.prefix, &order.directory];
+    let shared_memory = Path::new("/dev/shm");
+    if shared_memory.is_dir() {
+        cover(shared_memory, &kept, "mode=1777").map_err(failed)?;
+    }
     for ancestor in covered {
-        cover(&ancestor, &[&order.prefix, &order.directory]).map_err(failed)?;
+        cover(&ancestor, &kept, "mode=755").map_err(failed)?;
     }
     Ok(program)
 }
@@ -89,7 +94,7 @@ fn unshare(identity: Identity) -> io::Result<()> {
     mount(Path::new(NOTHING), Path::new("/"), "", private, "")
 }
 
-/// An empty `/dev/shm` that goes with the namespace.
+/// An empty `/dev/shm` in a new root, which goes with the namespace.
 pub(super) fn private_shared_memory(place: &Path) -> io::Result<()> {
     if !place.is_dir() {
         return Ok(());
@@ -127,7 +132,7 @@ fn may_pass(directory: &Path, identity: Identity) -> bool {
 }
 
 /// Covers a directory with an empty file system that shows only those of `kept` that lie in it.
-fn cover(ancestor: &Path, kept: &[&PathBuf]) -> io::Result<()> {
+fn cover(ancestor: &Path, kept: &[&PathBuf], mode: &str) -> io::Result<()> {
     let mut open = Vec::new();
     for path in kept.iter().filter(|path| path.starts_with(ancestor)) {
         let handle = OpenOptions::new()
@@ -136,7 +141,7 @@ fn cover(ancestor: &Path, kept: &[&PathBuf]) -> io::Result<()> {
             .open(path)?;
         open.push((*path, handle));
     }
-    mount(Path::new("tmpfs"), ancestor, "tmpfs", libc::MS_NOSUID | libc::MS_NODEV, "mode=755")?;
+    mount(Path::new("tmpfs"), ancestor, "tmpfs", libc::MS_NOSUID | libc::MS_NODEV, mode)?;
     for (path, handle) in &open {
         fs::create_dir_all(path)?;
         bind_handle(handle, path)?;

@@ -97,7 +97,7 @@ fn measure_on<D: Driver>(
     let TrialObserver { files, start, end: end_sample, .. } = observer;
     files.write(&mut detail)?;
     write_json(&mut detail, "host_samples.json", &samples_json(&[start, end_sample]))?;
-    write_json(&mut detail, "receipt.json", &receipt_json(order, &receipt, seen))?;
+    write_json(&mut detail, "receipt.json", &receipt_json(order, trial, &receipt, seen))?;
     if let Some(files) = &engine_files {
         write_json(&mut detail, "files.json", &files.as_json())?;
     }
@@ -273,7 +273,15 @@ fn samples_json(samples: &[Option<crate::trial::observe::BoundarySample>]) -> se
     serde_json::Value::Object(named.collect())
 }
 
-fn receipt_json(order: &Order, receipt: &Receipt, seen: Option<SyncsSeen>) -> serde_json::Value {
+fn receipt_json(
+    order: &Order,
+    trial: &TrialOrder,
+    receipt: &Receipt,
+    seen: Option<SyncsSeen>,
+) -> serde_json::Value {
+    let server = order.engine.server.as_ref();
+    // Where clients connected, which the transport chooses among the server's addresses.
+    let address = server.and_then(|server| server.server(&trial.load.client.transport).ok());
     json!({
         "engine": order.engine.name,
         "driver": order.engine.driver,
@@ -283,11 +291,7 @@ fn receipt_json(order: &Order, receipt: &Receipt, seen: Option<SyncsSeen>) -> se
         "log_syncs_promised": order.engine.log_syncs,
         "log_syncs_observed": seen.map(|seen| seen.log_syncs),
         "commits_observed": seen.map(|seen| seen.commits),
-        "address": order.engine.server.as_ref().map(|server| match (&server.socket, &server.host_and_port) {
-            (Some(socket), _) => socket.display().to_string(),
-            (None, Some((host, port))) => format!("{host}:{port}"),
-            (None, None) => String::new(),
-        }),
+        "address": address.map(|server| server.address.to_string()),
     })
 }
 

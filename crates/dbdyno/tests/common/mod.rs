@@ -5,6 +5,8 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub mod host;
+
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;

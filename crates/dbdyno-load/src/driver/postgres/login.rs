@@ -22,7 +22,9 @@ pub(super) fn log_in(server: &Server) -> Result<Conversation, DriverError> {
     let at = |what: &str, error: &dyn std::fmt::Display| {
         DriverError::new(format!("postgres: {what} {}: {error}", server.address))
     };
-    let mut stream = Stream::connect(&server.address).map_err(|error| at("connect to", &error))?;
+    let mut stream = Stream::connect(&server.address).map_err(|error| {
+        at("connect to", &format!("{error}; does the server run, and listen there?"))
+    })?;
     if server.tls != Tls::Off {
         ask_for_encryption(&mut stream, server)?;
     }
@@ -63,7 +65,9 @@ fn ask_for_encryption(stream: &mut Stream, server: &Server) -> Result<(), Driver
     let mut answer = [0];
     stream.read_exact(&mut answer).map_err(|error| failed(&error))?;
     if answer != *b"S" {
-        return Err(failed(&"the server refuses TLS; enable ssl there or set tls to off here"));
+        return Err(failed(
+            &"the server refuses TLS; enable ssl there or write sslmode=disable here",
+        ));
     }
     let host = match &server.address {
         Address::Tcp { host, .. } => host,

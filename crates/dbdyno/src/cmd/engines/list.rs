@@ -1,6 +1,7 @@
 //! `dbdyno engines list`: what engines there are, which are fetched, what they lock and how durable they can be.
 
 use super::needs::needs;
+use super::up::find_up;
 use crate::cache_directory::CacheArgs;
 use crate::exit_code;
 use crate::failure::Failure;
@@ -9,19 +10,21 @@ use crate::view::text::{align, bytes};
 use dbdyno_plan::{Durability, DurabilityMapping, EngineFile, Source};
 use dbdyno_provision::{Cache, Installed};
 use serde_json::{Value, json};
+use std::path::Path;
 
 /// Runs the command.
 pub fn run(engines: &[EngineFile], json: bool, cache: &CacheArgs) -> Result<u8, Failure> {
     // A listing makes no directory: without a cache nothing is fetched.
     let directory = cache.directory().ok().filter(|directory| directory.is_dir());
-    let cache = directory.map(Cache::open).transpose()?;
+    let cache = directory.as_ref().map(Cache::open).transpose()?;
     let listed: Vec<Listed<'_>> = engines
         .iter()
         .map(|engine| {
             let installed = engine.server.as_ref().zip(cache.as_ref());
             let installed =
                 installed.and_then(|(recipe, cache)| cache.installed(&engine.name, recipe));
-            Listed { engine, installed }
+            let running = directory.as_ref().map_or_else(Vec::new, |cache| running(engine, cache));
+            Listed { engine, installed, running }
         })
         .collect();
     output::print(&match json {
@@ -31,16 +34,27 @@ pub fn run(engines: &[EngineFile], json: bool, cache: &CacheArgs) -> Result<u8, 
     Ok(exit_code::DONE)
 }
 
-/// An engine and what is in the cache of it.
+/// An engine, what is in the cache of it, and who runs it.
 struct Listed<'a> {
     engine: &'a EngineFile,
     installed: Option<Installed>,
+    /// What is up by hand: its name with a configuration, and the process that owns it.
+    running: Vec<(String, u32)>,
+}
+
+/// What of an engine `engines up` keeps running: with its defaults, or in one of its configurations.
+fn running(engine: &EngineFile, cache: &Path) -> Vec<(String, u32)> {
+    let of_configurations =
+        engine.configurations.keys().map(|name| format!("{}:{name}", engine.name));
+    let labels = std::iter::once(engine.name.clone()).chain(of_configurations);
+    labels.filter_map(|label| find_up(cache, &label).map(|up| (label, up.pid))).collect()
 }
 
 const HEAD: &[&str] = &[
     "engine",
     "driver",
     "fetched",
+    "running",
     "version",
     "download",
     "on disk",
@@ -59,6 +73,9 @@ fn as_text(listed: &[Listed<'_>]) -> String {
         if let Some(installed) = &one.installed {
             text += &format!("  fetched: {}\n", installed.source);
         }
+        for (label, pid) in &one.running {
+            text += &format!("  running: {label}, owned by process {pid}\n");
+        }
         text += &promises(one.engine);
         text += &settings(one.engine);
     }
@@ -75,12 +92,18 @@ fn row(listed: &Listed<'_>) -> Vec<String> {
         (Some(_), Some(_)) => "yes",
         (Some(_), None) => "no",
     };
+    let running = match (server, listed.running.is_empty()) {
+        (None, _) => "-",
+        (Some(_), true) => "no",
+        (Some(_), false) => "yes",
+    };
     let durability: Vec<&str> = supported(engine).map(Durability::name).collect();
     let configurations: Vec<&str> = engine.configurations.keys().map(String::as_str).collect();
     vec![
         engine.name.clone(),
         engine.driver.clone(),
         fetched.to_owned(),
+        running.to_owned(),
         server.map_or("-".to_owned(), |recipe| format!("{}x", recipe.series)),
         size(download),
         size(listed.installed.as_ref().map(|installed| installed.bytes_on_disk)),
@@ -175,8 +198,13 @@ fn server_as_json(listed: &Listed<'_>) -> Value {
     let installed = listed.installed.as_ref().map(|installed| {
         json!({ "source": installed.source, "bytes_on_disk": installed.bytes_on_disk, "prefix": installed.prefix })
     });
+    let running: Vec<Value> = listed
+        .running
+        .iter()
+        .map(|(label, pid)| json!({ "name": label, "owner_pid": pid }))
+        .collect();
     json!({
-        "series": recipe.series, "needs": needs(recipe), "own_root": recipe.own_root, "fetched": installed,
+        "running": running, "series": recipe.series, "needs": needs(recipe), "own_root": recipe.own_root, "fetched": installed,
         "download_bytes": recipe.sources.first().map(Source::bytes),
     })
 }

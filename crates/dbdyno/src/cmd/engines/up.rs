@@ -16,7 +16,8 @@ use dbdyno_host::process_tree::process_start_time;
 use dbdyno_plan::{Plan, PlannedEngine, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File, TryLockError};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -46,6 +47,67 @@ pub fn find_up(cache: &Path, label: &str) -> Option<Up> {
     let text = fs::read_to_string(file_of(cache, label)).ok()?;
     let up: Up = serde_json::from_str(&text).ok()?;
     (process_start_time(up.pid).ok()? == up.start_time).then_some(up)
+}
+
+/// The right to be the one that has an engine up, for as long as the file is open. Two that begin at the same moment
+/// would otherwise work on the same directory before either is up.
+fn sole_owner(cache: &Path, label: &str) -> Result<File, Failure> {
+    let directory = cache.join("up");
+    let path = directory.join(format!("{}.lock", label.replace(':', "-")));
+    fs::create_dir_all(&directory).map_err(cannot("make", &directory))?;
+    let lock = File::create(&path).map_err(cannot("make", &path))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => {
+            let advice = format!("`dbdyno engines down {label}` stops it once it is up");
+            let message = format!("{label} is being started by another dbdyno: {advice}");
+            Err(Failure::new(exit_code::NO_SERVER, message))
+        }
+        Err(TryLockError::Error(error)) => Err(cannot("lock", &path)(error)),
+    }
+}
+
+/// Where a server by hand works.
+struct Place {
+    directory: PathBuf,
+    /// Made for this one time, and removed after it.
+    is_temporary: bool,
+}
+
+/// What a server's own directory may hold: everything in it is given to the server's user.
+const OWN_ENTRIES: &[&str] = &["data", "run", "tmp", "root", "log", "input"];
+
+impl Place {
+    /// The user's directory must be one that a server can have for itself.
+    fn of_user(directory: &Path) -> Result<Place, Failure> {
+        let directory = std::path::absolute(directory).map_err(cannot("find", directory))?;
+        let entries = match fs::read_dir(&directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            read => read.map_err(cannot("read", &directory))?.flatten().collect::<Vec<_>>(),
+        };
+        let names = entries.iter().map(fs::DirEntry::file_name);
+        let mut names = names.map(|name| name.to_string_lossy().into_owned());
+        if let Some(other) = names.find(|name| !OWN_ENTRIES.contains(&name.as_str())) {
+            let message = format!(
+                "{} holds {other}, which no server's directory does: name a new directory, or one that `engines up` made",
+                directory.display()
+            );
+            return Err(Failure::new(exit_code::WRONG_INPUT, message));
+        }
+        Ok(Place { directory, is_temporary: false })
+    }
+
+    fn clear(&self) -> Result<(), Failure> {
+        if !self.is_temporary {
+            return Ok(());
+        }
+        match fs::remove_dir_all(&self.directory) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(cannot("remove", &self.directory)(error))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// One engine with all its settings, planned as any experiment would.
@@ -89,19 +151,39 @@ impl OneEngine {
         Ok(&runs.ok_or_else(missing)?.engine_settings)
     }
 
-    /// Installs and starts it on the data in `directory`, which is made if there is none.
-    fn start(&self, cache: &Path, directory: &Path, with_port: bool) -> Result<Started, Failure> {
+    /// Installs it and starts it on the data in `place`, which is made if there is none.
+    fn start(&self, cache: &Path, place: &Place, with_port: bool) -> Result<Started, Failure> {
         for left in Servers::prepare_process()? {
             eprintln!("{left}");
         }
         let servers = Servers::install(&self.plan, cache, false)?;
-        let order =
-            StartOrder { engine: self.engine()?, settings: self.settings()?, directory, with_port };
-        fs::create_dir_all(directory).map_err(cannot("make", directory))?;
-        let is_named =
-            self.engine()?.server.as_ref().is_some_and(|recipe| recipe.running_url().is_some());
-        if !is_named && !directory.join("data").exists() {
-            servers.init(&order)?;
+        // What a killed one left may be half made, and for other settings.
+        place.clear()?;
+        let started = self.start_installed(&servers, place, with_port);
+        if started.is_err() {
+            place.clear()?;
+        }
+        started
+    }
+
+    fn start_installed(
+        &self,
+        servers: &Servers,
+        place: &Place,
+        with_port: bool,
+    ) -> Result<Started, Failure> {
+        let (engine, directory) = (self.engine()?, &place.directory);
+        let order = StartOrder { engine, settings: self.settings()?, directory, with_port };
+        let is_named = engine.server.as_ref().is_some_and(|recipe| recipe.running_url().is_some());
+        if !is_named {
+            fs::create_dir_all(directory).map_err(cannot("make", directory))?;
+            let data = directory.join("data");
+            if !data.exists() {
+                servers.init(&order).inspect_err(|_| {
+                    // A data directory that is half made would be taken for a whole one the next time.
+                    let _ = fs::remove_dir_all(&data);
+                })?;
+            }
         }
         servers.start(&order)
     }
@@ -119,11 +201,17 @@ pub fn up(args: &UpArgs) -> Result<u8, Failure> {
         );
         return Err(Failure::new(exit_code::NO_SERVER, message));
     }
+    let place = match &args.directory {
+        Some(directory) => Place::of_user(directory)?,
+        None => {
+            let directory = cache.join("up").join(label.replace(':', "-"));
+            let directory = std::path::absolute(&directory).map_err(cannot("find", &directory))?;
+            Place { directory, is_temporary: true }
+        }
+    };
     interrupt::listen()?;
-    let own = cache.join("up").join(label.replace(':', "-"));
-    let directory = args.directory.clone().unwrap_or_else(|| own.clone());
-    let directory = std::path::absolute(&directory).map_err(cannot("find", &directory))?;
-    let mut started = one.start(&cache, &directory, args.port)?;
+    let _sole_owner = sole_owner(&cache, &label)?;
+    let mut started = one.start(&cache, &place, args.port)?;
     let file = file_of(&cache, &label);
     let pid = std::process::id();
     let up = Up {
@@ -144,9 +232,7 @@ pub fn up(args: &UpArgs) -> Result<u8, Failure> {
         std::thread::sleep(LOOK_EVERY);
     };
     let stopped = started.stop();
-    if args.directory.is_none() {
-        fs::remove_dir_all(&own).map_err(cannot("remove", &own))?;
-    }
+    place.clear()?;
     fs::remove_file(&file).map_err(cannot("remove", &file))?;
     stopped?;
     match ended {
@@ -204,13 +290,14 @@ pub fn settings(args: &SettingsArgs) -> Result<u8, Failure> {
     let one = OneEngine::plan(&args.engine, &args.set)?;
     let cache = args.cache.directory()?;
     let directory = cache.join("up").join(format!("settings-{}", std::process::id()));
-    let started = one.start(&cache, &directory, false);
-    let receipt = started.and_then(|started| {
-        let receipt = started.receipt.clone();
-        started.stop().map(|()| receipt)
-    });
-    fs::remove_dir_all(&directory).map_err(cannot("remove", &directory))?;
-    let receipt = receipt?;
+    let directory = std::path::absolute(&directory).map_err(cannot("find", &directory))?;
+    let place = Place { directory, is_temporary: true };
+    interrupt::listen()?;
+    let started = one.start(&cache, &place, false)?;
+    let receipt = started.receipt.clone();
+    let stopped = started.stop();
+    place.clear()?;
+    stopped?;
     let rows: Vec<Vec<String>> = std::iter::once(("version".to_owned(), receipt.version))
         .chain(receipt.settings)
         .map(|(name, value)| vec![name, value])
