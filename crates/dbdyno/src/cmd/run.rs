@@ -29,9 +29,9 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
             }
         },
     };
+    let shown = writer.path().to_owned();
     // Servers run elsewhere in the tree of directories than this process.
-    let path = std::path::absolute(writer.path())
-        .map_err(crate::workspace::cannot("find", writer.path()))?;
+    let path = std::path::absolute(&shown).map_err(crate::workspace::cannot("find", &shown))?;
     // A run that was given by its path need not lie where --results says; its data goes where it lies.
     let results = path.parent().unwrap_or(&args.results.directory);
     let mut progress = Progress::new(args.quiet, plan.expected.seconds);
@@ -52,7 +52,7 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
     done?;
     let stored = stored::open(results, &path.to_string_lossy())?;
     let code = code_of(&stored.run);
-    output::print(&format!("{}\nrecord: {}\n", show::result(stored), path.display()))?;
+    output::print(&format!("{}\nrecord: {}\n", show::result(stored), shown.display()))?;
     Ok(code)
 }
 
