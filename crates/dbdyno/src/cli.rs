@@ -120,6 +120,9 @@ pub struct RunArgs {
     /// Keep the data directory of a server in which a trial failed, in DIR/kept/RUN.
     #[arg(long)]
     pub keep_data: bool,
+    /// Drop the database dbdyno at the end, on servers that you named.
+    #[arg(long)]
+    pub drop: bool,
     /// Print no progress.
     #[arg(long)]
     pub quiet: bool,

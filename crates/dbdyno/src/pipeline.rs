@@ -46,6 +46,8 @@ pub struct Means<'a> {
     pub offline: bool,
     /// Data directories of servers that failed in a trial are kept.
     pub keep_data: bool,
+    /// The database is dropped at the end on servers that the user named.
+    pub drop: bool,
 }
 
 /// Measures everything of the plan that is not sealed yet, and seals the run.
@@ -71,6 +73,9 @@ pub fn execute(
             stand.writer.seal_trial(&record)?;
         }
         block.stop()?;
+    }
+    if means.drop {
+        servers.drop_named_databases(plan)?;
     }
     stand.finish()
 }

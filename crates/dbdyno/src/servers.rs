@@ -151,6 +151,26 @@ impl Servers {
         Ok(Started { order: server, receipt, running: Some(running) })
     }
 
+    /// Removes the database dbdyno from the servers that the user named.
+    ///
+    /// # Errors
+    /// If one refuses.
+    pub fn drop_named_databases(&self, plan: &Plan) -> Result<(), Failure> {
+        for engine in plan.engines.iter().filter(|engine| self.named.contains_key(&engine.name)) {
+            let Some(named) = self.named.get(&engine.name) else { continue };
+            let server = named.order(recipe(engine)?).server("own").map_err(Failure::other)?;
+            let options = OpenOptions {
+                server: Some(server),
+                ..OpenOptions::of_directory(PathBuf::new(), BTreeMap::new(), 1)
+            };
+            let dropped = with_driver!(engine.driver.as_str(), D => D::drop_database(&options));
+            dropped.map_err(|error: dbdyno_load::driver::DriverError| {
+                Failure::new(exit_code::NO_SERVER, format!("{}: {error}", engine.name))
+            })?;
+        }
+        Ok(())
+    }
+
     fn site(&self, order: &StartOrder<'_>) -> Result<Site, Failure> {
         let (engine, recipe) = (order.engine, recipe(order.engine)?);
         let installed = self.installed.get(&engine.name).ok_or_else(|| {

@@ -10,7 +10,11 @@ mod support;
 use dbdyno_plan::Durability;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Mutex;
 use support::{Cluster, Loss, root};
+
+/// A server holds what is mounted when it starts, so no server of one test may start while the other has a disk.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Crashes of each engine at each durability.
 fn crashes() -> u32 {
@@ -33,6 +37,7 @@ fn assert_within(engine: &str, durability: Durability, loss: Loss) {
 /// The process dies at a random moment: `commit-written` and `commit-sync` keep every acknowledged commit.
 #[test]
 fn acknowledged_commits_survive_the_death_of_the_process() {
+    let _alone = ONE_AT_A_TIME.lock();
     for &engine in ENGINES {
         for durability in [Durability::CommitWritten, Durability::CommitSync] {
             let directory = tempfile::tempdir().expect("a temporary directory");
@@ -85,8 +90,19 @@ impl LoopDisk {
         run("mount", &["-o", "loop", &file, &mount]);
     }
 
+    /// Unmounts, and waits until the device is gone: a server's own mount namespace, which ends a little after its last
+    /// process, may hold the file system, and a mount would then find it shut down.
     fn unmount(&self) {
         run("umount", &[&self.mount.display().to_string()]);
+        let file = self.image.path().join("disk").display().to_string();
+        for _ in 0..600 {
+            let devices = Command::new("losetup").args(["-j", &file]).output().expect("losetup");
+            if devices.stdout.is_empty() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        panic!("{file} is still mounted somewhere, perhaps by another server of dbdyno's");
     }
 
     /// From here on nothing reaches the file: what is in memory only is gone, the journal included.
@@ -119,6 +135,7 @@ fn acknowledged_commits_survive_a_power_cut() {
         println!("Unsupported: a power cut needs root, to mount a file system");
         return;
     }
+    let _alone = ONE_AT_A_TIME.lock();
     let mut lost_by_weaker = 0;
     for &engine in ENGINES {
         for durability in [Durability::CommitSync, Durability::CommitWritten, Durability::Delayed] {

@@ -36,7 +36,13 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
     let results = path.parent().unwrap_or(&args.results.directory);
     let mut progress = Progress::new(args.quiet, plan.expected.seconds);
     let cache = args.cache.directory()?;
-    let means = Means { results, cache: &cache, offline: args.offline, keep_data: args.keep_data };
+    let means = Means {
+        results,
+        cache: &cache,
+        offline: args.offline,
+        keep_data: args.keep_data,
+        drop: args.drop,
+    };
     let done = pipeline::execute(&plan, &means, writer, &mut progress);
     progress.finish();
     if done.is_err() {

@@ -9,6 +9,10 @@ use std::time::{Duration, Instant};
 /// Between two looks at a debt.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
+/// A debt that has not shrunk for this long is no longer being paid: some servers keep counting what they have done
+/// until there is more to do (InnoDB cuts its history list only after every so many batches).
+const STALLED: Duration = Duration::from_secs(1);
+
 /// How settling went.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settled {
@@ -16,7 +20,7 @@ pub struct Settled {
     pub seconds: f64,
     /// What the steps that wait for a number left of it, added up.
     pub debt: u64,
-    /// Whether a step was given up at its limit.
+    /// Whether a debt was still shrinking when a step came to its limit.
     pub gave_up: bool,
 }
 
@@ -41,12 +45,21 @@ pub fn settle<D: Driver>(
         for statement in &statements {
             let mut left = driver.statement(statement)?;
             let Some(most) = step.until_at_most else { continue };
-            while left.is_some_and(|left| left > most) && Instant::now() < by {
+            let mut shrunk = Instant::now();
+            let shrinks_since = |shrunk: Instant| shrunk.elapsed() < STALLED;
+            while left.is_some_and(|left| left > most) && shrinks_since(shrunk) {
+                if Instant::now() >= by {
+                    gave_up = true;
+                    break;
+                }
                 std::thread::sleep(LOOK_EVERY);
-                left = driver.statement(statement)?;
+                let now = driver.statement(statement)?;
+                if now < left {
+                    shrunk = Instant::now();
+                }
+                left = now;
             }
             debt += left.unwrap_or(0);
-            gave_up |= left.is_some_and(|left| left > most);
         }
     }
     Ok(Settled { seconds: started.elapsed().as_secs_f64(), debt, gave_up })

@@ -7,6 +7,7 @@ use super::{Order, Report, TrialOrder, tell};
 use crate::failure::Failure;
 use crate::trial::derive::{Derived, Raw, derive};
 use crate::trial::detail::IntervalFiles;
+use crate::trial::files::Files;
 use crate::trial::observe::TrialObserver;
 use dbdyno_host::probe::disk::DiskProbe;
 use dbdyno_load::arrival::{ArrivalLaw, ArrivalPlan};
@@ -75,6 +76,8 @@ fn measure_on<D: Driver>(
         dop: what.shape.clients * trial.load.client.pipeline,
     });
     let threads = driver.threads(what.shape.clients);
+    let is_ours = server.is_some_and(|server| !server.is_named);
+    let engine_files = is_ours.then(|| Files::below(&order.engine.data_directory));
     // Closing is part of the trial: what an engine does then must not fall on the next one.
     drop(driver);
     if let Some(error) = observer.error.take() {
@@ -84,13 +87,20 @@ fn measure_on<D: Driver>(
         let what = format!("{} requests found no room on the disk", observer.disk_full);
         return Err(Failure::disk_full(&what));
     }
-    let derived = derive_from(order, trial, &what, &trialed, &observer, (settled, seen, threads))?;
+    let mut derived =
+        derive_from(order, trial, &what, &trialed, &observer, (settled, seen, threads))?;
     let end = end_of(order, &trialed, &observer, seen);
+    if let Some(files) = &engine_files {
+        derived.put("server_files_mb", files.bytes as f64 / f64::from(1 << 20));
+    }
     let mut detail = DetailWriter::create(&trial.run_directory, trial.record.trial)?;
     let TrialObserver { files, start, end: end_sample, .. } = observer;
     files.write(&mut detail)?;
     write_json(&mut detail, "host_samples.json", &samples_json(&[start, end_sample]))?;
     write_json(&mut detail, "receipt.json", &receipt_json(order, trial, &receipt, seen))?;
+    if let Some(files) = &engine_files {
+        write_json(&mut detail, "files.json", &files.as_json())?;
+    }
     write_json(&mut detail, "check.json", &check_json(trialed.check.as_ref()))?;
     Ok(TrialRecord {
         engine_version: receipt.version,

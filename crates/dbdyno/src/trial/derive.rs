@@ -89,7 +89,8 @@ pub struct Derived {
 }
 
 impl Derived {
-    fn put(&mut self, name: &str, value: f64) {
+    /// Adds one number.
+    pub fn put(&mut self, name: &str, value: f64) {
         // A number that could not be worked out is left out: an empty cell says so, a zero would lie.
         if let Some(metric) = metric::find(name).filter(|_| value.is_finite()) {
             self.observations.push(Observation::new((STEP, ALL, ALL), metric, value));

@@ -4,4 +4,5 @@
 
 pub mod derive;
 pub mod detail;
+pub mod files;
 pub mod observe;

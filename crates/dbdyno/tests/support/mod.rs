@@ -95,6 +95,7 @@ impl Cluster {
             _ => cluster.load::<Mysql>(),
         }
         running.stop().expect("stops");
+        force_to_disk(directory);
         cluster
     }
 
@@ -199,6 +200,14 @@ impl Cluster {
         running.stop().expect("stops");
         Some(Loss { acknowledged, unknown, counter: new.wrapping_sub(old) })
     }
+}
+
+/// As a run does with a template: some servers make a data directory without forcing it.
+fn force_to_disk(directory: &Path) {
+    use std::os::fd::AsRawFd;
+    let directory = std::fs::File::open(directory).expect("opens");
+    // SAFETY: the call takes an open descriptor and no memory.
+    assert_eq!(unsafe { libc::syncfs(directory.as_raw_fd()) }, 0);
 }
 
 fn workload() -> HotRow {

@@ -21,11 +21,6 @@ pub fn fetch(engines: &[EngineFile], names: &[String], cache: &CacheArgs) -> Res
         let size = bytes(installed.bytes_on_disk as f64);
         output::print(&format!("{name}: {}, {size} on disk\n", installed.source))?;
     }
-    if let Some(closed) = cache.closed_to_others() {
-        let advice = "a server that runs as another user cannot be started from there; use --cache DIR below a \
-                      directory that everybody may enter";
-        eprintln!("dbdyno: only its owner may enter {}: {advice}", closed.display());
-    }
     Ok(exit_code::DONE)
 }
 
