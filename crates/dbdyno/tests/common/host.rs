@@ -204,7 +204,9 @@ impl Host {
         };
         let field =
             |line: &str, number: usize| line.split_whitespace().nth(number).map(str::to_owned);
-        lines("segment", "/proc/sysvipc/shm", &|line| field(line, 1));
+        // What a process is attached to is that process's, and counts with it.
+        let is_left = |line: &str| field(line, 6).as_deref() == Some("0");
+        lines("segment", "/proc/sysvipc/shm", &|line| field(line, 1).filter(|_| is_left(line)));
         lines("semaphores", "/proc/sysvipc/sem", &|line| field(line, 1));
         // What covers a place for a server is an empty file system in memory.
         let is_like_ours = |line: &str| line.contains(&about) || line.starts_with("tmpfs ");
@@ -214,8 +216,10 @@ impl Host {
             (name.contains(&about) || name.starts_with('@')).then_some(name)
         });
         // 0A is the state of a socket that listens.
-        let listening =
-            |line: &str| field(line, 1).filter(|_| field(line, 3).as_deref() == Some("0A"));
+        let listening = |line: &str| {
+            let is_listening = field(line, 3).as_deref() == Some("0A");
+            is_listening.then(|| Some(format!("{} {}", field(line, 1)?, field(line, 9)?)))?
+        };
         lines("port", "/proc/net/tcp", &listening);
         lines("port", "/proc/net/tcp6", &listening);
         for place in ["/dev/shm", "/tmp", "/run", "/var/tmp"] {
@@ -233,7 +237,8 @@ impl Host {
         let end = Instant::now() + Duration::from_secs(20);
         loop {
             let now = Host::now(&path);
-            let left: Vec<&String> = now.things.difference(&self.things).collect();
+            let new = now.things.difference(&self.things);
+            let left: Vec<&String> = new.filter(|thing| !is_held(thing)).collect();
             if left.is_empty() {
                 break;
             }
@@ -249,6 +254,35 @@ impl Host {
         let work: Vec<_> = work.into_iter().flatten().flatten().collect();
         assert!(work.is_empty(), "the working directory was not swept: {work:?}");
     }
+}
+
+/// Whether a living process holds a file or a port: then it is that process's, and counts with it if that is ours.
+fn is_held(thing: &str) -> bool {
+    let mut words = thing.split(' ');
+    let (kind, name, inode) = (words.next(), words.next(), words.next());
+    let holds = |pid: u32| {
+        let of = |part: &str| PathBuf::from(format!("/proc/{pid}/{part}"));
+        let name = name.unwrap_or_default();
+        let says = |part: &str| {
+            let bytes = fs::read(of(part)).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).contains(name)
+        };
+        match kind {
+            Some("file") => {
+                let works_in = fs::read_link(of("cwd")).is_ok_and(|path| path.starts_with(name));
+                works_in || says("cmdline") || says("maps")
+            }
+            Some("port") => {
+                let socket = format!("socket:[{}]", inode.unwrap_or_default());
+                let mut open = fs::read_dir(of("fd")).into_iter().flatten().flatten();
+                open.any(|entry| {
+                    fs::read_link(entry.path()).is_ok_and(|to| to == Path::new(&socket))
+                })
+            }
+            _ => false,
+        }
+    };
+    all_processes().into_iter().any(|process| holds(process.pid))
 }
 
 /// A file where everybody may make some that has the server's user or one of the names that servers and dbdyno use:
