@@ -57,9 +57,8 @@ fn open_control(server: &Server) -> Result<Control, Fault> {
 
 /// The server that the options name.
 fn server_of(options: &OpenOptions) -> Result<Server, DriverError> {
-    let missing = || {
-        DriverError::new("mysql: no server is given: say in the engine file where it listens")
-    };
+    let missing =
+        || DriverError::new("mysql: no server is given: say in the engine file where it listens");
     options.server.clone().ok_or_else(missing)
 }
 
@@ -342,7 +341,7 @@ impl Driver for Mysql {
 
     fn connect(&self, tables: u16) -> Result<Self::Client, DriverError> {
         let opener = Opener { server: self.server.clone(), client: self.client, tables };
-        Connection::open(Arc::new(opener), self.client.pipeline)
+        Connection::open(Arc::new(opener), &self.client)
     }
 
     fn threads(&self, clients: u32) -> u32 {
