@@ -44,7 +44,7 @@ pub(super) fn run<S: Session + 'static, R: RequestStream>(
 
 /// The queue of io_uring, if it is wanted, all connections are plain, and the kernel has it and lets us use it.
 fn uring_for<S: Session>(clients: &[Connection<S>]) -> Option<Uring> {
-    let is_wanted = |client: &Connection<S>| client.event_queue == EventQueue::IoUring;
+    let is_wanted = |client: &Connection<S>| client.event_queue != EventQueue::Epoll;
     let is_plain = |client: &Connection<S>| {
         client.link.as_ref().is_some_and(|link| !link.stream.is_encrypted())
     };
