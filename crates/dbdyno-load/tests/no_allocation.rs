@@ -121,7 +121,7 @@ fn check<D: Driver>(options: &OpenOptions, law: ArrivalLaw) {
     // On a busy host SQLite's growing sleeps may let one client hardly begin: it has nothing to say then.
     for stream in streams.iter().filter(|stream| stream.made > 10) {
         let allocations = stream.last - stream.first;
-        assert_eq!(allocations, 0, "in {} requests, {law:?}", stream.made);
+        assert_eq!(allocations, 0, "in {} requests, {law:?}, {:?}", stream.made, options.client);
     }
 }
 
