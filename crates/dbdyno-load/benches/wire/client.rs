@@ -10,6 +10,7 @@ use dbdyno_load::instrument::Totals;
 use dbdyno_load::measure::{Boundary, Observer, Shape, measure};
 use dbdyno_load::recorder::Interval;
 use dbdyno_load::server::{ClientOptions, EventQueue};
+use dbdyno_load::wire::has_io_uring;
 use dbdyno_load::with_driver;
 use dbdyno_workload::rng::Seed;
 use dbdyno_workload::{Action, Request, RequestStream};
@@ -100,6 +101,9 @@ pub fn run(
         retries_max: u32::MAX,
         seed: Seed(1),
     };
+    if event_queue == EventQueue::IoUring && !has_io_uring() {
+        return Err(DriverError::new("the kernel has no io_uring for us"));
+    }
     let options = options(kind, socket, clients, event_queue);
     let mut watch = Watch::default();
     with_driver!(kind.name(), D => {

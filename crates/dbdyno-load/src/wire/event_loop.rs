@@ -1,4 +1,4 @@
-//! The event loop: one thread keeps many connections busy, with one receive and one send per request.
+//! The event loop: one thread keeps many connections busy, over io_uring where that can be, over epoll elsewhere.
 //!
 //! A lane sends when one of its slots is free and its next request is due. With a schedule, lanes that are early wait in
 //! a heap by due time, and the kernel's event queue waits no longer than for the first of them. Nothing here blocks

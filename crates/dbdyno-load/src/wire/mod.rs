@@ -17,6 +17,11 @@ mod uring;
 use crate::outcome::Outcome;
 use dbdyno_workload::Request;
 
+/// Whether the kernel has io_uring, new enough, and lets this process use it. Without it, epoll does the same for more.
+pub fn has_io_uring() -> bool {
+    uring::Uring::new(1).is_ok()
+}
+
 /// One connection's conversation, from after the login to the end. It never touches the socket: requests become bytes,
 /// bytes become outcomes, and whoever owns the socket moves them. Must not allocate once it is warm.
 pub trait Session: Send {
