@@ -95,6 +95,8 @@ pub struct ClientOptions {
     pub statements: Statements,
     /// What one request is.
     pub transaction: Transaction,
+    /// How the kernel tells what has happened on connections.
+    pub event_queue: EventQueue,
 }
 
 impl Default for ClientOptions {
@@ -104,6 +106,7 @@ impl Default for ClientOptions {
             pipeline: 1,
             statements: Statements::Prepared,
             transaction: Transaction::Autocommit,
+            event_queue: EventQueue::Automatic,
         }
     }
 }
@@ -117,6 +120,17 @@ impl ClientOptions {
         let wanted = if self.threads == 0 { a_quarter() } else { self.threads };
         wanted.clamp(1, clients.max(1))
     }
+}
+
+/// The kernel's queue that tells what has happened on connections. Encrypted connections always use epoll.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventQueue {
+    /// What costs less, as far as the kernel has it.
+    Automatic,
+    /// One system call to wait, one to receive and one to send.
+    Epoll,
+    /// One system call for all that is ready, or epoll where the kernel has no io_uring.
+    IoUring,
 }
 
 /// How statements are sent.

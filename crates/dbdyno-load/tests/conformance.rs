@@ -139,7 +139,13 @@ fn mysql_conforms() {
     let _alone = ONE_AT_A_TIME.lock();
     let server = MysqlServer::start(&[]);
     for (number, (statements, transaction, pipeline)) in WAYS_TO_SPEAK.into_iter().enumerate() {
-        let client = ClientOptions { threads: 1, pipeline, statements, transaction };
+        let client = ClientOptions {
+            threads: 1,
+            pipeline,
+            statements,
+            transaction,
+            ..ClientOptions::default()
+        };
         let mut options = server.options(client);
         let login = options.server.as_mut().expect("has a server");
         login.database = format!("dbdyno{number}");

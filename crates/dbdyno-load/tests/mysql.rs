@@ -9,7 +9,7 @@ use dbdyno_load::driver::{Client, Driver, DriverError, OpenOptions, mysql::Mysql
 use dbdyno_load::instrument::Totals;
 use dbdyno_load::measure::{Shape, measure};
 use dbdyno_load::outcome::{Failure, FailureClass, Outcome};
-use dbdyno_load::server::{ClientOptions, Server, Statements, Tls, Transaction};
+use dbdyno_load::server::{ClientOptions, EventQueue, Server, Statements, Tls, Transaction};
 use dbdyno_load::wire::mysql::control::Control;
 use dbdyno_workload::rng::Seed;
 use dbdyno_workload::{Action, Request, RowId};
@@ -258,8 +258,11 @@ fn many_requests_are_under_way() {
         (Statements::Text, Transaction::Autocommit),
         (Statements::Prepared, Transaction::BeginCommit),
     ] {
-        let client = ClientOptions { threads: 2, pipeline: 4, statements, transaction };
-        counts_when_measured(&server.options(client));
+        for event_queue in [EventQueue::Epoll, EventQueue::IoUring] {
+            let client =
+                ClientOptions { threads: 2, pipeline: 4, statements, transaction, event_queue };
+            counts_when_measured(&server.options(client));
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use dbdyno_load::driver::{
 };
 use dbdyno_load::instrument::Totals;
 use dbdyno_load::measure::{Shape, measure};
-use dbdyno_load::server::{ClientOptions, Statements, Transaction};
+use dbdyno_load::server::{ClientOptions, EventQueue, Statements, Transaction};
 use dbdyno_workload::rng::Seed;
 use dbdyno_workload::{Action, Request, RequestStream};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -121,7 +121,7 @@ fn check<D: Driver>(options: &OpenOptions, law: ArrivalLaw) {
     // On a busy host SQLite's growing sleeps may let one client hardly begin: it has nothing to say then.
     for stream in streams.iter().filter(|stream| stream.made > 10) {
         let allocations = stream.last - stream.first;
-        assert_eq!(allocations, 0, "in {} requests, {law:?}", stream.made);
+        assert_eq!(allocations, 0, "in {} requests, {law:?}, {:?}", stream.made, options.client);
     }
 }
 
@@ -141,8 +141,16 @@ fn check_server<D: Driver>(options: impl Fn(ClientOptions) -> OpenOptions) {
     for law in LAWS {
         for statements in [Statements::Prepared, Statements::Text] {
             for transaction in [Transaction::Autocommit, Transaction::BeginCommit] {
-                let client = ClientOptions { threads: 2, pipeline: 4, statements, transaction };
-                check::<D>(&options(client), law);
+                for event_queue in [EventQueue::Epoll, EventQueue::IoUring] {
+                    let client = ClientOptions {
+                        threads: 2,
+                        pipeline: 4,
+                        statements,
+                        transaction,
+                        event_queue,
+                    };
+                    check::<D>(&options(client), law);
+                }
             }
         }
     }

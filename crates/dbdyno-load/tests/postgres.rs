@@ -9,7 +9,9 @@ use dbdyno_load::driver::{Client, Driver, OpenOptions, postgres::Postgres};
 use dbdyno_load::instrument::Totals;
 use dbdyno_load::measure::{Measured, Shape, measure};
 use dbdyno_load::outcome::{FailureClass, Outcome};
-use dbdyno_load::server::{Address, ClientOptions, Server, Statements, Tls, Transaction};
+use dbdyno_load::server::{
+    Address, ClientOptions, EventQueue, Server, Statements, Tls, Transaction,
+};
 use dbdyno_workload::rng::Seed;
 use dbdyno_workload::{Action, Request};
 use std::sync::Mutex;
@@ -95,9 +97,12 @@ fn every_way_of_speaking_counts_exactly() {
     for statements in [Statements::Prepared, Statements::Text] {
         for transaction in [Transaction::Autocommit, Transaction::BeginCommit] {
             for (pipeline, threads) in [(1, 1), (8, 2)] {
-                let client = ClientOptions { threads, pipeline, statements, transaction };
-                for law in [ArrivalLaw::Closed, ArrivalLaw::Uniform] {
-                    counts_exactly(&server.options_with(client), law);
+                for event_queue in [EventQueue::Epoll, EventQueue::IoUring] {
+                    let client =
+                        ClientOptions { threads, pipeline, statements, transaction, event_queue };
+                    for law in [ArrivalLaw::Closed, ArrivalLaw::Uniform] {
+                        counts_exactly(&server.options_with(client), law);
+                    }
                 }
             }
         }
@@ -120,8 +125,14 @@ fn full_sockets_lose_nothing() {
         tls: Tls::Verified { trusted: Some(trusted) },
         ..server.server_as("scram", PASSWORD)
     };
-    for server in [server.server(), encrypted] {
-        let client = ClientOptions { threads: 1, pipeline: 20_000, ..ClientOptions::default() };
+    let ways = [
+        (server.server(), EventQueue::Epoll),
+        (server.server(), EventQueue::IoUring),
+        (encrypted, EventQueue::IoUring),
+    ];
+    for (server, event_queue) in ways {
+        let client =
+            ClientOptions { threads: 1, pipeline: 20_000, event_queue, ..ClientOptions::default() };
         let driver = open(&OpenOptions { client, server: Some(server), ..server_options() });
         let before = driver.counter_sum(0).expect("adds up");
         let shape = Shape {
@@ -262,10 +273,11 @@ const OF_A_CLIENT: &str =
 /// Runs 500 requests a second for some seconds while something is done to the server after one second.
 fn run_while(
     server: &PostgresServer,
+    event_queue: EventQueue,
     measured_ns: Ns,
     act: impl FnOnce() + Send,
 ) -> (Measured<Counting>, Totals, u64) {
-    let client = ClientOptions { threads: 1, ..ClientOptions::default() };
+    let client = ClientOptions { threads: 1, event_queue, ..ClientOptions::default() };
     let driver = open(&server.options_with(client));
     let shape = Shape { drain_limit_ns: SECOND, ..shape(ArrivalLaw::Uniform, 500.0, measured_ns) };
     let (measured, totals) = std::thread::scope(|scope| {
@@ -283,8 +295,14 @@ fn run_while(
 #[test]
 fn one_lost_connection_is_opened_again() {
     let _alone = ONE_AT_A_TIME.lock();
+    for event_queue in [EventQueue::Epoll, EventQueue::IoUring] {
+        one_lost_connection_is_opened_again_by(event_queue);
+    }
+}
+
+fn one_lost_connection_is_opened_again_by(event_queue: EventQueue) {
     let server = PostgresServer::start(None);
-    let (measured, totals, due) = run_while(&server, 3 * SECOND, || {
+    let (measured, totals, due) = run_while(&server, event_queue, 3 * SECOND, || {
         server.psql(&format!("SELECT pg_terminate_backend(pid) {OF_A_CLIENT}"));
     });
     let counts = &totals.due_in_measured;
@@ -298,8 +316,14 @@ fn one_lost_connection_is_opened_again() {
 #[test]
 fn all_lost_connections_are_opened_again() {
     let _alone = ONE_AT_A_TIME.lock();
+    for event_queue in [EventQueue::Epoll, EventQueue::IoUring] {
+        all_lost_connections_are_opened_again_by(event_queue);
+    }
+}
+
+fn all_lost_connections_are_opened_again_by(event_queue: EventQueue) {
     let server = PostgresServer::start(None);
-    let (measured, totals, due) = run_while(&server, 4 * SECOND, || {
+    let (measured, totals, due) = run_while(&server, event_queue, 4 * SECOND, || {
         let process = server.psql(&format!("SELECT pid {OF_A_CLIENT}"));
         // SAFETY: kill takes numbers only; the process is this test's server's.
         unsafe { libc::kill(process.parse().expect("a number"), libc::SIGKILL) };
@@ -316,10 +340,16 @@ fn all_lost_connections_are_opened_again() {
 #[test]
 fn a_server_that_is_gone_is_not_waited_for() {
     let _alone = ONE_AT_A_TIME.lock();
+    for event_queue in [EventQueue::Epoll, EventQueue::IoUring] {
+        a_server_that_is_gone_is_not_waited_for_by(event_queue);
+    }
+}
+
+fn a_server_that_is_gone_is_not_waited_for_by(event_queue: EventQueue) {
     let server = PostgresServer::start(None);
     let begun = clock::now();
     let (measured, totals, due) =
-        run_while(&server, 2 * SECOND, || server.signal_all(libc::SIGKILL));
+        run_while(&server, event_queue, 2 * SECOND, || server.signal_all(libc::SIGKILL));
     assert!(clock::now() - begun < 5 * SECOND);
     let counts = &totals.due_in_measured;
     assert_eq!(counts.response_time_ns.len() + counts.unknown + measured.unsent, due);
@@ -332,8 +362,14 @@ fn a_server_that_is_gone_is_not_waited_for() {
 #[test]
 fn a_stall_shows_in_response_time() {
     let _alone = ONE_AT_A_TIME.lock();
+    for event_queue in [EventQueue::Epoll, EventQueue::IoUring] {
+        a_stall_shows_in_response_time_by(event_queue);
+    }
+}
+
+fn a_stall_shows_in_response_time_by(event_queue: EventQueue) {
     let server = PostgresServer::start(None);
-    let (measured, totals, due) = run_while(&server, 10 * SECOND, || {
+    let (measured, totals, due) = run_while(&server, event_queue, 10 * SECOND, || {
         server.signal_all(libc::SIGSTOP);
         std::thread::sleep(Duration::from_secs(2));
         server.signal_all(libc::SIGCONT);

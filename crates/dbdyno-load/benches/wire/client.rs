@@ -9,7 +9,8 @@ use dbdyno_load::driver::{Driver, DriverError, OpenOptions};
 use dbdyno_load::instrument::Totals;
 use dbdyno_load::measure::{Boundary, Observer, Shape, measure};
 use dbdyno_load::recorder::Interval;
-use dbdyno_load::server::ClientOptions;
+use dbdyno_load::server::{ClientOptions, EventQueue};
+use dbdyno_load::wire::has_io_uring;
 use dbdyno_load::with_driver;
 use dbdyno_workload::rng::Seed;
 use dbdyno_workload::{Action, Request, RequestStream};
@@ -73,16 +74,22 @@ pub fn seconds(time: libc::timeval) -> f64 {
     time.tv_sec as f64 + time.tv_usec as f64 / 1e6
 }
 
-fn options(kind: Kind, socket: &Path, clients: u32) -> OpenOptions {
+fn options(kind: Kind, socket: &Path, clients: u32, event_queue: EventQueue) -> OpenOptions {
     // One thread, like every other program here.
-    let client = ClientOptions { threads: 1, ..ClientOptions::default() };
+    let client = ClientOptions { threads: 1, event_queue, ..ClientOptions::default() };
     let directory = socket.parent().unwrap_or(Path::new("/")).to_owned();
     let server = Some(kind.target(socket));
     OpenOptions { directory, settings: BTreeMap::new(), clients, server, client }
 }
 
 /// Measures for so long and returns what it cost; called in a child.
-pub fn run(kind: Kind, socket: &Path, clients: u32, length: u64) -> Result<Cost, DriverError> {
+pub fn run(
+    kind: Kind,
+    socket: &Path,
+    clients: u32,
+    length: u64,
+    event_queue: EventQueue,
+) -> Result<Cost, DriverError> {
     let shape = Shape {
         clients,
         tables: 1,
@@ -94,7 +101,10 @@ pub fn run(kind: Kind, socket: &Path, clients: u32, length: u64) -> Result<Cost,
         retries_max: u32::MAX,
         seed: Seed(1),
     };
-    let options = options(kind, socket, clients);
+    if event_queue == EventQueue::IoUring && !has_io_uring() {
+        return Err(DriverError::new("the kernel has no io_uring for us"));
+    }
+    let options = options(kind, socket, clients, event_queue);
     let mut watch = Watch::default();
     with_driver!(kind.name(), D => {
         let driver = D::open(&options)?;
@@ -111,7 +121,7 @@ pub fn run(kind: Kind, socket: &Path, clients: u32, length: u64) -> Result<Cost,
 
 /// Makes the table and fills it.
 pub fn load(kind: Kind, socket: &Path) -> Result<(), DriverError> {
-    let options = options(kind, socket, 1);
+    let options = options(kind, socket, 1, EventQueue::Automatic);
     with_driver!(kind.name(), D => {
         let driver = D::open(&options)?;
         driver.create_tables(1)?;

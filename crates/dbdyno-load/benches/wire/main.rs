@@ -10,6 +10,7 @@ mod peer;
 mod server;
 mod table;
 
+use dbdyno_load::server::EventQueue;
 use peer::Program;
 use server::{Kind, Server};
 use std::path::{Path, PathBuf};
@@ -124,7 +125,7 @@ fn measure(
         .collect();
     for round in 0.. {
         let must_be_sure = |cell: &Cell| {
-            [Program::BareEpoll, Program::BareUring, Program::Dbdyno].contains(&cell.program)
+            ![Program::Sysbench, Program::Pgbench].contains(&cell.program)
                 && cell.rounds.is_ok()
                 && cell.cpu_s() < THOROUGH_CPU_S
         };
@@ -160,11 +161,17 @@ fn compare(kind: Kind, arguments: &Arguments) -> Result<(), String> {
     Ok(())
 }
 
-/// What a child that is dbdyno's client does: kind, socket, clients, seconds.
+/// What a child that is dbdyno's client does: kind, socket, clients, seconds, event queue.
 fn client_child(words: &[String]) -> Result<(), String> {
-    let [kind_name, socket, clients, seconds] = words else { return Err(USAGE.to_owned()) };
+    let [kind_name, socket, clients, seconds, queue] = words else {
+        return Err(USAGE.to_owned());
+    };
+    let queue = match queue.as_str() {
+        "epoll" => EventQueue::Epoll,
+        _ => EventQueue::IoUring,
+    };
     let (clients, seconds) = (number(clients)? as u32, number(seconds)?);
-    let cost = client::run(kind(kind_name)?, Path::new(socket), clients, seconds);
+    let cost = client::run(kind(kind_name)?, Path::new(socket), clients, seconds, queue);
     println!("{}", cost.map_err(|error| error.to_string())?.line());
     Ok(())
 }

@@ -59,6 +59,7 @@ pub enum Program {
     Sysbench,
     Pgbench,
     Dbdyno,
+    DbdynoUring,
 }
 
 impl Program {
@@ -70,6 +71,7 @@ impl Program {
             Program::Sysbench,
             Program::Pgbench,
             Program::Dbdyno,
+            Program::DbdynoUring,
         ];
         let speaks = |program: &Program| kind == Kind::Postgres || *program != Program::Pgbench;
         all.into_iter().filter(speaks).collect()
@@ -83,6 +85,7 @@ impl Program {
             Program::Sysbench => "sysbench",
             Program::Pgbench => "pgbench",
             Program::Dbdyno => "dbdyno",
+            Program::DbdynoUring => "dbdyno uring",
         }
     }
 
@@ -95,7 +98,7 @@ impl Program {
             return Err(format!("it failed ({}): {}", ended.status, last_line(&ended.text)));
         }
         let label = match self {
-            Program::BareEpoll | Program::BareUring | Program::Dbdyno => {
+            Program::BareEpoll | Program::BareUring | Program::Dbdyno | Program::DbdynoUring => {
                 return Cost::from_line(&ended.text).ok_or_else(unreadable);
             }
             Program::Sysbench => "total number of events:",
@@ -116,11 +119,12 @@ impl Program {
                 command.arg(if self == Program::BareEpoll { "epoll" } else { "uring" });
                 command.arg(&server.socket).args([clients, length]);
             }
-            Program::Dbdyno => {
+            Program::Dbdyno | Program::DbdynoUring => {
                 let own = std::env::current_exe().map_err(|error| error.to_string())?;
                 command = Command::new(own);
                 command.args(["--client", server.kind.name()]).arg(&server.socket);
                 command.args([clients, length]);
+                command.arg(if self == Program::Dbdyno { "epoll" } else { "uring" });
             }
             Program::Pgbench => {
                 command = Command::new(server.programs.join("pgbench"));

@@ -76,6 +76,10 @@ fn print_ratios(clients: u32, cells: &[Cell]) {
     };
     let pairs = [
         (Program::Dbdyno, Program::BareEpoll),
+        (Program::DbdynoUring, Program::BareEpoll),
+        (Program::DbdynoUring, Program::BareUring),
+        (Program::DbdynoUring, Program::Sysbench),
+        (Program::DbdynoUring, Program::Pgbench),
         (Program::Dbdyno, Program::Sysbench),
         (Program::Dbdyno, Program::Pgbench),
         (Program::BareEpoll, Program::Pgbench),

@@ -341,7 +341,7 @@ impl Driver for Mysql {
 
     fn connect(&self, tables: u16) -> Result<Self::Client, DriverError> {
         let opener = Opener { server: self.server.clone(), client: self.client, tables };
-        Connection::open(Arc::new(opener), self.client.pipeline)
+        Connection::open(Arc::new(opener), &self.client)
     }
 
     fn threads(&self, clients: u32) -> u32 {

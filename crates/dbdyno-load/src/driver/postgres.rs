@@ -291,7 +291,7 @@ impl Driver for Postgres {
     }
 
     fn connect(&self, tables: u16) -> Result<Self::Client, DriverError> {
-        let ClientOptions { pipeline, statements, transaction, .. } = self.client;
+        let ClientOptions { statements, transaction, .. } = self.client;
         let mut shared = self.opener.lock().unwrap_or_else(PoisonError::into_inner);
         let opener = match shared.take().filter(|opener| opener.tables == tables) {
             Some(opener) => opener,
@@ -303,7 +303,7 @@ impl Driver for Postgres {
         };
         *shared = Some(opener.clone());
         drop(shared);
-        Connection::open(opener, pipeline)
+        Connection::open(opener, &self.client)
     }
 
     fn threads(&self, clients: u32) -> u32 {

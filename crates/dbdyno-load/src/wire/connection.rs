@@ -10,6 +10,7 @@ use crate::clock::{self, Ns};
 use crate::driver::{Client, ClientCounters, DriverError};
 use crate::outcome::{Failure, FailureClass, Outcome};
 use crate::recorder::Recorder;
+use crate::server::{ClientOptions, EventQueue};
 use crate::worker::{Lane, Limits, WorkerEnd};
 use dbdyno_workload::{Request, RequestStream};
 use std::io::{self, Read, Write};
@@ -38,20 +39,22 @@ pub struct Connection<S> {
     pub(super) link: Option<Link<S>>,
     /// Requests that may be under way at a time.
     pub(super) pipeline: usize,
+    pub(super) event_queue: EventQueue,
     pub(super) reconnects: u64,
 }
 
 impl<S: Session> Connection<S> {
-    /// Opens a connection, with up to `pipeline` requests under way at a time.
+    /// Opens a connection, with as many requests under way at a time as `options` say.
     ///
     /// # Errors
     /// The opener's.
-    pub fn open(opener: Arc<dyn Open<S>>, pipeline: u32) -> Result<Self, DriverError> {
+    pub fn open(opener: Arc<dyn Open<S>>, options: &ClientOptions) -> Result<Self, DriverError> {
         let link = Link::open(&*opener)?;
         Ok(Connection {
             opener,
             link: Some(link),
-            pipeline: pipeline.max(1) as usize,
+            pipeline: options.pipeline.max(1) as usize,
+            event_queue: options.event_queue,
             reconnects: 0,
         })
     }
@@ -129,6 +132,8 @@ pub(super) struct Link<S> {
     sent: usize,
     /// The beginning of a message whose end has not come yet.
     partial: Vec<u8>,
+    /// Whether the socket is watched for room to send.
+    pub wants_room: bool,
 }
 
 impl<S: Session> Link<S> {
@@ -139,7 +144,7 @@ impl<S: Session> Link<S> {
             .set_nonblocking()
             .map_err(|error| DriverError::new(format!("make a socket non-blocking: {error}")))?;
         let buffer = || Vec::with_capacity(BUFFER_BYTES);
-        Ok(Link { stream, session, out: buffer(), sent: 0, partial: buffer() })
+        Ok(Link { stream, session, out: buffer(), sent: 0, partial: buffer(), wants_room: false })
     }
 
     /// Sends what is to be sent, as far as the socket takes it. Returns whether that was everything.
@@ -189,18 +194,30 @@ impl<S: Session> Link<S> {
             }
         };
         let now = clock::now();
-        let mut ended = |outcome| ended(outcome, now);
-        if self.partial.is_empty() {
-            let used = self.session.decode(&buffer[..bytes], &mut self.out, &mut ended)?;
-            self.partial.extend_from_slice(&buffer[used..bytes]);
-        } else {
-            self.partial.extend_from_slice(&buffer[..bytes]);
-            let used = self.session.decode(&self.partial, &mut self.out, &mut ended)?;
-            self.partial.drain(..used);
-        }
+        self.take_in(&buffer[..bytes], now, ended)?;
         // What an encrypted connection has already deciphered, no poll tells of.
         let may_be_more = bytes == buffer.len() || self.stream.is_encrypted();
         Ok(Received::Bytes { now, may_be_more })
+    }
+
+    /// Takes in bytes that were read at `now`, and calls `ended` for each request that ended.
+    #[inline]
+    pub fn take_in(
+        &mut self,
+        bytes: &[u8],
+        now: Ns,
+        ended: &mut impl FnMut(Outcome, Ns),
+    ) -> Result<(), Failure> {
+        let mut ended = |outcome| ended(outcome, now);
+        if self.partial.is_empty() {
+            let used = self.session.decode(bytes, &mut self.out, &mut ended)?;
+            self.partial.extend_from_slice(&bytes[used..]);
+        } else {
+            self.partial.extend_from_slice(bytes);
+            let used = self.session.decode(&self.partial, &mut self.out, &mut ended)?;
+            self.partial.drain(..used);
+        }
+        Ok(())
     }
 
     /// One request, from its first byte to its end.

@@ -1,11 +1,23 @@
-//! The kernel's event queue, as far as the event loop needs it: wait for many sockets at once, with a precise timeout.
+//! The event queue that every kernel has: one call waits for many sockets at once, with a precise timeout, and each
+//! answer costs one receive and one send.
+//!
+//! Connections are watched for edges: an event comes when bytes come, and not again for what was not read. So a receive
+//! that fills its buffer, and one whose event tells of the end, reads again until there is nothing.
 
+use super::Session;
+use super::connection::{Link, Received, lost};
+use super::queue::{Event, Queue};
 use crate::clock::{Ns, SECOND};
+use crate::outcome::{Failure, Outcome};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// Events that one wait can bring.
 const EVENTS: usize = 256;
+/// The receive buffer, which the connections of a thread share.
+const RECEIVE_BYTES: usize = 64 << 10;
+/// What tells that the other side has closed, or that the connection is broken.
+const IS_OVER: libc::c_int = libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR;
 /// Above this the kernel's tolerance, a thousandth of the timeout, would show in send lateness; such a wait ends a
 /// little early and the rest is waited for on its own.
 const PRECISE_NS: Ns = 5_000_000;
@@ -16,17 +28,7 @@ pub(super) struct Epoll {
     events: Vec<libc::epoll_event>,
     /// Whether the kernel knows `epoll_pwait2` (5.11); without it, timeouts are whole milliseconds.
     has_precise_wait: bool,
-}
-
-/// What can be done with a socket now.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Event {
-    /// The number that the socket was registered with.
-    pub number: u64,
-    /// Bytes, the end, or an error can be read.
-    pub is_readable: bool,
-    /// There is room to send.
-    pub is_writable: bool,
+    buffer: Vec<u8>,
 }
 
 impl Epoll {
@@ -40,39 +42,18 @@ impl Epoll {
         // SAFETY: the kernel just gave us this descriptor, and nobody else has it.
         let queue = unsafe { OwnedFd::from_raw_fd(queue) };
         let events = vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS];
-        Ok(Epoll { queue, events, has_precise_wait: true })
+        let buffer = vec![0; RECEIVE_BYTES];
+        Ok(Epoll { queue, events, has_precise_wait: true, buffer })
     }
 
-    /// Watches a socket for what can be read. One that is closed leaves the queue by itself.
-    pub fn add(&self, socket: RawFd, number: u64) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_ADD, socket, number, false)
-    }
-
-    /// Watches a socket for room to send too, or no longer.
-    pub fn watch_room(&self, socket: RawFd, number: u64, is_wanted: bool) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_MOD, socket, number, is_wanted)
-    }
-
-    fn control(&self, what: i32, socket: RawFd, number: u64, room: bool) -> io::Result<()> {
-        let flags = if room { libc::EPOLLIN | libc::EPOLLOUT } else { libc::EPOLLIN };
+    /// Tells the kernel what a socket is watched for.
+    fn control(&self, what: i32, socket: RawFd, number: u64, flags: i32) -> io::Result<()> {
         let mut event = libc::epoll_event { events: flags as u32, u64: number };
         // SAFETY: `event` is valid for the time of the call; the kernel copies it.
         match unsafe { libc::epoll_ctl(self.queue.as_raw_fd(), what, socket, &mut event) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
         }
-    }
-
-    /// Waits until something can be done, for `timeout_ns` at most and possibly a little less, or without limit. Returns
-    /// the number of events, to be read with [`Epoll::event`]. A signal ends the wait with none.
-    #[inline]
-    pub fn wait(&mut self, timeout_ns: Option<Ns>) -> usize {
-        let found = match timeout_ns {
-            None => self.wait_ms(-1),
-            Some(long) if long > PRECISE_NS => self.wait_precisely(long - long / 512),
-            Some(short) => self.wait_precisely(short),
-        };
-        usize::try_from(found).unwrap_or(0)
     }
 
     #[inline]
@@ -117,41 +98,38 @@ impl Epoll {
         };
         i64::from(found)
     }
+}
 
-    /// Makes an event with this number come at `moment`, whatever else comes, until the timer is dropped. It costs
-    /// nothing until then, where a timeout would be set up by the kernel in each wait.
-    pub fn alarm(&self, moment: Ns, number: u64) -> io::Result<OwnedFd> {
-        // SAFETY: no pointers are passed; the result is checked before it is owned.
-        let timer = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC) };
-        if timer < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the kernel just gave us this descriptor, and nobody else has it.
-        let timer = unsafe { OwnedFd::from_raw_fd(timer) };
-        let never = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        let moment = moment.max(1);
-        let at = libc::itimerspec {
-            it_interval: never,
-            it_value: libc::timespec {
-                tv_sec: (moment / SECOND) as libc::time_t,
-                tv_nsec: (moment % SECOND) as libc::c_long,
-            },
-        };
-        let absolute = libc::TFD_TIMER_ABSTIME;
-        // SAFETY: `at` is valid for the time of the call, and the old value is not asked for.
-        let set = unsafe {
-            libc::timerfd_settime(timer.as_raw_fd(), absolute, &at, std::ptr::null_mut())
-        };
-        if set < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        self.add(timer.as_raw_fd(), number)?;
-        Ok(timer)
+/// What a connection is watched for, with room to send or without.
+fn flags_of(wants_room: bool) -> libc::c_int {
+    let room = if wants_room { libc::EPOLLOUT } else { 0 };
+    libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLET | room
+}
+
+impl Queue for Epoll {
+    /// A socket that is closed leaves the queue by itself.
+    fn watch(&mut self, number: usize, socket: RawFd) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, socket, number as u64, flags_of(false))
     }
 
-    /// Event number `index` of the last wait.
+    fn watch_signal(&mut self, number: u64, signal: RawFd) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, signal, number, libc::EPOLLIN)
+    }
+
+    fn forget(&mut self, _: usize) {}
+
     #[inline]
-    pub fn event(&self, index: usize) -> Event {
+    fn wait(&mut self, timeout_ns: Option<Ns>) -> usize {
+        let found = match timeout_ns {
+            None => self.wait_ms(-1),
+            Some(long) if long > PRECISE_NS => self.wait_precisely(long - long / 512),
+            Some(short) => self.wait_precisely(short),
+        };
+        usize::try_from(found).unwrap_or(0)
+    }
+
+    #[inline]
+    fn event(&self, index: usize) -> Event {
         let event = self.events[index];
         let flags = event.events as libc::c_int;
         Event {
@@ -159,5 +137,39 @@ impl Epoll {
             is_readable: flags & !libc::EPOLLOUT != 0,
             is_writable: flags & libc::EPOLLOUT != 0,
         }
+    }
+
+    #[inline]
+    fn receive<S: Session>(
+        &mut self,
+        index: usize,
+        link: &mut Link<S>,
+        ended: &mut impl FnMut(Outcome, Ns),
+    ) -> Result<Option<Ns>, Failure> {
+        let is_over = self.events[index].events as libc::c_int & IS_OVER != 0;
+        let mut last = None;
+        loop {
+            match link.receive(&mut self.buffer, ended)? {
+                Received::Nothing => return Ok(last),
+                Received::Bytes { now, may_be_more } => {
+                    last = Some(now);
+                    if !may_be_more && !is_over {
+                        return Ok(last);
+                    }
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn send<S: Session>(&mut self, number: usize, link: &mut Link<S>) -> Result<(), Failure> {
+        let wants_room = !link.send()?;
+        if wants_room != link.wants_room {
+            link.wants_room = wants_room;
+            let (socket, flags) = (link.stream.as_raw_fd(), flags_of(wants_room));
+            let asked = self.control(libc::EPOLL_CTL_MOD, socket, number as u64, flags);
+            asked.map_err(|_| lost(0))?;
+        }
+        Ok(())
     }
 }

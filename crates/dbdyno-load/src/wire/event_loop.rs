@@ -1,25 +1,26 @@
-//! The event loop: one thread keeps many connections busy, with one receive and one send per request.
+//! The event loop: one thread keeps many connections busy, over io_uring where that can be, over epoll elsewhere.
 //!
 //! A lane sends when one of its slots is free and its next request is due. With a schedule, lanes that are early wait in
 //! a heap by due time, and the kernel's event queue waits no longer than for the first of them. Nothing here blocks
 //! but that queue; what ends how is counted as [`crate::worker::work`] counts it. [`super::lane_state`] knows one lane.
 
 use super::Session;
-use super::connection::{Connection, Link, Received, lost};
+use super::connection::{Connection, Link, lost};
 use super::epoll::Epoll;
 use super::lane_state::LaneState;
+use super::queue::{Queue, alarm_at};
 use super::reconnect::Reconnector;
+use super::uring::Uring;
 use crate::clock::{self, Ns};
 use crate::outcome::Failure;
 use crate::recorder::Recorder;
+use crate::server::EventQueue;
 use crate::worker::{Lane, Limits, WorkerEnd};
 use dbdyno_workload::RequestStream;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::os::fd::AsRawFd;
 
-/// The receive buffer, which the connections of a thread share.
-const RECEIVE_BYTES: usize = 64 << 10;
 /// The number under which the helper thread's bell is registered.
 const BELL: u64 = u64::MAX;
 /// The number under which the timer of giving up is registered.
@@ -32,17 +33,32 @@ pub(super) fn run<S: Session + 'static, R: RequestStream>(
     recorder: &mut Recorder<'_>,
     limits: Limits,
 ) -> WorkerEnd {
-    EventLoop::new(clients, lanes, recorder, limits).run()
+    match uring_for(clients) {
+        Some(uring) => EventLoop::new(clients, lanes, recorder, limits, uring).run(),
+        None => {
+            let epoll = Epoll::new().expect("the kernel gives every thread an event queue");
+            EventLoop::new(clients, lanes, recorder, limits, epoll).run()
+        }
+    }
 }
 
-struct EventLoop<'a, 'recording, S, R> {
+/// The queue of io_uring, if it is wanted, all connections are plain, and the kernel has it and lets us use it.
+fn uring_for<S: Session>(clients: &[Connection<S>]) -> Option<Uring> {
+    let is_wanted = |client: &Connection<S>| client.event_queue != EventQueue::Epoll;
+    let is_plain = |client: &Connection<S>| {
+        client.link.as_ref().is_some_and(|link| !link.stream.is_encrypted())
+    };
+    let can_be = clients.iter().all(|client| is_wanted(client) && is_plain(client));
+    if can_be { Uring::new(clients.len()).ok() } else { None }
+}
+
+struct EventLoop<'a, 'recording, S, R, Q> {
     lanes: Vec<LaneState<'a, S, R>>,
     recorder: &'a mut Recorder<'recording>,
     limits: Limits,
-    epoll: Epoll,
+    queue: Q,
     /// Lanes that wait for a due time, the first one on top. Each lane is here once at most.
     early: BinaryHeap<Reverse<(Ns, usize)>>,
-    buffer: Vec<u8>,
     reconnector: Option<Reconnector<S>>,
     /// Lanes that have not finished.
     unfinished: usize,
@@ -50,27 +66,28 @@ struct EventLoop<'a, 'recording, S, R> {
     now: Ns,
 }
 
-impl<'a, 'recording, S: Session + 'static, R: RequestStream> EventLoop<'a, 'recording, S, R> {
+impl<'a, 'recording, S: Session + 'static, R: RequestStream, Q: Queue>
+    EventLoop<'a, 'recording, S, R, Q>
+{
     fn new(
         clients: &'a mut [Connection<S>],
         lanes: &'a mut [Lane<R>],
         recorder: &'a mut Recorder<'recording>,
         limits: Limits,
+        queue: Q,
     ) -> Self {
         let lanes: Vec<_> = clients
             .iter_mut()
             .zip(lanes)
             .map(|(client, lane)| LaneState::new(client, lane))
             .collect();
-        let epoll = Epoll::new().expect("the kernel gives every thread an event queue");
         EventLoop {
             unfinished: lanes.len(),
             early: BinaryHeap::with_capacity(lanes.len()),
             lanes,
             recorder,
             limits,
-            epoll,
-            buffer: vec![0; RECEIVE_BYTES],
+            queue,
             reconnector: None,
             now: 0,
         }
@@ -85,10 +102,10 @@ impl<'a, 'recording, S: Session + 'static, R: RequestStream> EventLoop<'a, 'reco
             self.go_on(number);
             self.now = clock::now();
         }
-        let alarm = self.epoll.alarm(self.limits.give_up, ALARM);
-        let _alarm = alarm.expect("the kernel gives every thread a timer");
+        let alarm = alarm_at(self.limits.give_up).expect("the kernel gives every thread a timer");
+        self.queue.watch_signal(ALARM, alarm.as_raw_fd()).expect("an event queue takes a timer");
         while self.unfinished > 0 && self.now < self.limits.give_up {
-            let events = self.epoll.wait(self.timeout_ns());
+            let events = self.queue.wait(self.timeout_ns());
             if events == 0 {
                 self.now = clock::now();
             }
@@ -104,7 +121,7 @@ impl<'a, 'recording, S: Session + 'static, R: RequestStream> EventLoop<'a, 'reco
     fn watch(&mut self, number: usize) {
         let lane = &self.lanes[number];
         let watched = match &lane.connection.link {
-            Some(link) => self.epoll.add(link.stream.as_raw_fd(), number as u64).is_ok(),
+            Some(link) => self.queue.watch(number, link.stream.as_raw_fd()).is_ok(),
             None => false,
         };
         if !watched {
@@ -120,7 +137,7 @@ impl<'a, 'recording, S: Session + 'static, R: RequestStream> EventLoop<'a, 'reco
 
     #[inline]
     fn take_event(&mut self, index: usize) {
-        let event = self.epoll.event(index);
+        let event = self.queue.event(index);
         match event.number {
             BELL => return self.take_reconnected(),
             ALARM => return self.now = clock::now(),
@@ -131,26 +148,21 @@ impl<'a, 'recording, S: Session + 'static, R: RequestStream> EventLoop<'a, 'reco
             self.send(number);
         }
         if event.is_readable {
-            self.receive(number);
+            self.receive(number, index);
         }
     }
 
-    /// Takes in what a connection has for us, and lets its lane go on.
+    /// Takes in what a connection has for us, as event number `index` says, and lets its lane go on.
     #[inline]
-    fn receive(&mut self, number: usize) {
-        loop {
-            let lane = &mut self.lanes[number];
-            let (link, mut ends) = lane.receiving(self.recorder, &self.limits);
-            let Some(link) = link else { return };
-            match link.receive(&mut self.buffer, &mut |outcome, now| ends.note(outcome, now)) {
-                Ok(Received::Nothing) => break,
-                Ok(Received::Bytes { now, may_be_more }) => {
-                    self.now = now;
-                    if !may_be_more {
-                        break;
-                    }
-                }
-                Err(failure) => return self.lose(number, failure),
+    fn receive(&mut self, number: usize, index: usize) {
+        let lane = &mut self.lanes[number];
+        let (link, mut ends) = lane.receiving(self.recorder, &self.limits);
+        let Some(link) = link else { return };
+        match self.queue.receive(index, link, &mut |outcome, now| ends.note(outcome, now)) {
+            Ok(received) => self.now = received.unwrap_or(self.now),
+            Err(failure) => {
+                self.now = clock::now();
+                return self.lose(number, failure);
             }
         }
         self.go_on(number);
@@ -170,24 +182,14 @@ impl<'a, 'recording, S: Session + 'static, R: RequestStream> EventLoop<'a, 'reco
         self.send(number);
     }
 
-    /// Sends what a connection has to send; asks to be told of room if the socket does not take everything.
+    /// Has the queue send what a connection has to send.
     #[inline]
     fn send(&mut self, number: usize) {
-        let lane = &mut self.lanes[number];
-        let Some(link) = &mut lane.connection.link else { return };
-        if link.out.is_empty() {
-            return;
-        }
-        match link.send() {
-            Ok(is_all) if is_all != lane.wants_room => {}
-            Ok(is_all) => {
-                let socket = link.stream.as_raw_fd();
-                lane.wants_room = !is_all;
-                if self.epoll.watch_room(socket, number as u64, !is_all).is_err() {
-                    self.lose(number, lost(0));
-                }
-            }
-            Err(failure) => self.lose(number, failure),
+        let Some(link) = &mut self.lanes[number].connection.link else { return };
+        if !link.out.is_empty()
+            && let Err(failure) = self.queue.send(number, link)
+        {
+            self.lose(number, failure);
         }
     }
 
@@ -209,6 +211,7 @@ impl<'a, 'recording, S: Session + 'static, R: RequestStream> EventLoop<'a, 'reco
     /// A connection is gone: what was under way is unknown, and another one is asked for.
     #[cold]
     fn lose(&mut self, number: usize, failure: Failure) {
+        self.queue.forget(number);
         let lane = &mut self.lanes[number];
         lane.drop_link(failure, self.now, self.recorder, &self.limits);
         if lane.is_finished {
@@ -220,7 +223,8 @@ impl<'a, 'recording, S: Session + 'static, R: RequestStream> EventLoop<'a, 'reco
         }
         if self.reconnector.is_none() {
             let reconnector = Reconnector::start().expect("there is room for a helper thread");
-            self.epoll.add(reconnector.bell(), BELL).expect("an event queue takes a new bell");
+            let watched = self.queue.watch_signal(BELL, reconnector.bell());
+            watched.expect("an event queue takes a new bell");
             self.reconnector = Some(reconnector);
         }
         if let Some(reconnector) = &self.reconnector {
@@ -236,7 +240,6 @@ impl<'a, 'recording, S: Session + 'static, R: RequestStream> EventLoop<'a, 'reco
             let lane = &mut self.lanes[number];
             lane.connection.link = Some(link);
             lane.connection.reconnects += 1;
-            lane.wants_room = false;
             self.watch(number);
             self.go_on(number);
         }

@@ -33,8 +33,6 @@ pub(super) struct LaneState<'a, S, R> {
     was_idle: bool,
     /// Whether it stands in the heap of lanes that are early.
     pub is_early: bool,
-    /// Whether its socket is watched for room to send.
-    pub wants_room: bool,
     /// Whether its schedule has ended and every request too.
     pub is_finished: bool,
 }
@@ -59,7 +57,6 @@ impl<'a, S: Session, R: RequestStream> LaneState<'a, S, R> {
             next_due: None,
             was_idle: false,
             is_early: false,
-            wants_room: false,
             is_finished: false,
         }
     }

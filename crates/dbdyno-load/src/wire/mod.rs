@@ -2,18 +2,25 @@
 //!
 //! A driver brings a [`Session`]: the conversation of one connection, made of pure functions over buffers. Around it are
 //! [`stream`] (a socket, plain or encrypted), [`connection`] (both together, and how to open another one) and
-//! [`event_loop`], which keeps many connections busy from one thread.
+//! [`event_loop`], which keeps many connections busy from one thread, with one of two event queues of the kernel.
 
 pub mod connection;
 mod epoll;
 pub mod event_loop;
 mod lane_state;
 pub mod mysql;
+mod queue;
 mod reconnect;
 pub mod stream;
+mod uring;
 
 use crate::outcome::Outcome;
 use dbdyno_workload::Request;
+
+/// Whether the kernel has io_uring, new enough, and lets this process use it. Without it, epoll does the same for more.
+pub fn has_io_uring() -> bool {
+    uring::Uring::new(1).is_ok()
+}
 
 /// One connection's conversation, from after the login to the end. It never touches the socket: requests become bytes,
 /// bytes become outcomes, and whoever owns the socket moves them. Must not allocate once it is warm.

@@ -2,7 +2,7 @@
 //!
 //! It travels over the job's standard input only, because it may hold a password; no record has it.
 
-use dbdyno_load::server::{Address, ClientOptions, Password, Server, Statements, Tls, Transaction};
+use dbdyno_load::server::{Address, ClientOptions, EventQueue, Password, Server, Statements, Tls, Transaction};
 use dbdyno_plan::{ClientLoad, SettleStep};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -82,5 +82,6 @@ pub fn client_options(load: &ClientLoad) -> ClientOptions {
             "begin-commit" => Transaction::BeginCommit,
             _ => Transaction::Autocommit,
         },
+        event_queue: EventQueue::Automatic,
     }
 }
