@@ -2,7 +2,9 @@
 //!
 //! It travels over the job's standard input only, because it may hold a password; no record has it.
 
-use dbdyno_load::server::{Address, ClientOptions, EventQueue, Password, Server, Statements, Tls, Transaction};
+use dbdyno_load::server::{
+    Address, ClientOptions, EventQueue, Password, Server, Statements, Tls, Transaction,
+};
 use dbdyno_plan::{ClientLoad, SettleStep};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
