@@ -59,6 +59,7 @@ fn conforms<D: Driver>(survives_closing: bool) {
 }
 
 fn conforms_with<D: Driver>(options: &OpenOptions, survives_closing: bool) {
+    D::create_database(options).expect("a database, where the engine has such a thing");
     let driver = D::open(options).expect("opens");
     assert!(!driver.receipt().expect("a receipt").version.is_empty());
     driver.create_tables(2).expect("makes tables");

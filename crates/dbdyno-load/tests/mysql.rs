@@ -179,6 +179,7 @@ fn rows_of_every_size_are_kept() {
 
 /// A driver on a server with one table of ten rows.
 fn loaded(options: &OpenOptions) -> Mysql {
+    Mysql::create_database(options).expect("a database");
     let driver = Mysql::open(options).expect("opens");
     driver.create_tables(1).expect("makes a table");
     if driver.last_row(0) == Ok(None) {

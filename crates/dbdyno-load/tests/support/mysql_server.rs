@@ -3,7 +3,7 @@
 //! Its binary is the one that `DBDYNO_TEST_MYSQL` names, or MariaDB as Debian installs it. A machine without one fails
 //! the test and says what to install.
 
-use dbdyno_load::driver::OpenOptions;
+use dbdyno_load::driver::{Driver, OpenOptions, mysql::Mysql};
 use dbdyno_load::server::{Address, ClientOptions, Password, Server, Tls};
 use std::fs::{self, File};
 use std::io::Read;
@@ -166,6 +166,7 @@ impl MysqlServer {
             .expect("starts");
         let mut server = MysqlServer { child, port, directory };
         server.wait_until_it_listens();
+        Mysql::create_database(&server.options(ClientOptions::default())).expect("a database");
         server
     }
 
