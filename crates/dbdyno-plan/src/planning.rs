@@ -222,14 +222,25 @@ fn cell(
     // A dataset is loaded the same way whatever the durability of its trials.
     let load_settings = self::engine_settings(choice, &combination, Settings::new());
     let dataset = (workload.dataset)(settings, seed);
+    let shaping: String = choice
+        .file
+        .settings
+        .iter()
+        .filter(|(_, setting)| setting.shapes_dataset)
+        .map(|(name, _)| format!("-{name}={}", Value(engine_settings[name].clone())))
+        .collect();
     let mut dataset_id = format!("{}-{}", choice.file.name, dataset.fingerprint);
-    for (name, setting) in &choice.file.settings {
-        if setting.shapes_dataset {
-            let value = Value(engine_settings[name].clone());
-            dataset_id.push_str(&format!("-{name}={value}"));
-        }
+    match choice.file.server.is_some() {
+        // A server's socket lies below a directory of this name, and a socket's path has 107 bytes at most.
+        true => dataset_id.push_str(&format!("-{:08x}", short_hash(&shaping))),
+        false => dataset_id.push_str(&shaping),
     }
     Cell { engine, key, combination, engine_settings, load_settings, dataset, dataset_id, fate }
+}
+
+/// FNV-1a, 32 bits (draft-eastlake-fnv): the same text has the same number in every version of this program.
+fn short_hash(text: &str) -> u32 {
+    text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
 /// Defaults, then the configuration, then what durability needs, then what the experiment says, for this engine last.
