@@ -76,8 +76,10 @@ impl<const LOG2: u32> DurationCounts<LOG2> {
     pub fn move_into(&mut self, total: &mut Histogram<u64>) -> u64 {
         if self.lowest <= self.highest {
             for index in self.lowest..=self.highest {
-                let count = std::mem::take(&mut self.counts[index]);
+                let count = self.counts[index];
                 if count > 0 {
+                    // Only what was counted is written to: clearing the octaves between would touch their pages.
+                    self.counts[index] = 0;
                     total
                         .record_n(Self::lowest_value_of(index), u64::from(count))
                         .expect("every bucket of ours lies in the range of the histogram");
