@@ -286,6 +286,13 @@ impl<'a> Stand<'a> {
         }
     }
 
+    /// How long the steps that settle a server before a trial may take.
+    fn settling(&self, trial: &PlannedTrial) -> Duration {
+        let server = self.plan.engine(&trial.engine).and_then(|engine| engine.server.as_ref());
+        let steps = server.into_iter().flat_map(|recipe| &recipe.settle);
+        Duration::from_secs(steps.map(|step| step.limit_s).sum())
+    }
+
     /// The engine of a block, of which nothing is copied or started yet.
     fn block<'b>(
         &self,
@@ -353,7 +360,7 @@ impl<'a> Stand<'a> {
         let work = Work::Trial(Box::new(work));
         let order = self.order(trial, &trial.engine_settings, &ready.data, work);
         let order = Order { engine: EngineOrder { server: ready.server, ..order.engine }, ..order };
-        let limit = Duration::from_secs_f64(planned_s * 2.0) + TRIAL_GRACE;
+        let limit = Duration::from_secs_f64(planned_s * 2.0) + TRIAL_GRACE + self.settling(trial);
         let mut follow = Follow {
             progress: self.progress,
             label: &label,

@@ -148,6 +148,8 @@ impl Servers {
             );
             return Err(Failure::new(exit_code::NO_SERVER, message));
         }
+        // Without root nothing else proves later whose shared memory a killed server left.
+        running.note_shared_memory()?;
         Ok(Started { order: server, receipt, running: Some(running) })
     }
 

@@ -89,9 +89,7 @@ fn choose<'a>(
             Some(lack) => lacking.push(format!("{}: {lack}", source::describe(source))),
         }
     }
-    let ways = if lacking.len() == 1 { "the only way" } else { "none of the ways" };
-    let message =
-        format!("{name} cannot be fetched here, {ways} to get it works: {}", lacking.join("; "));
+    let message = format!("{name} cannot be fetched here: {}", lacking.join("; "));
     Err(ProvisionError::new(Trouble::HostLacks, message))
 }
 

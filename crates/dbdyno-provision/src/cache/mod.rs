@@ -11,7 +11,6 @@ pub(crate) mod lock;
 mod manifest;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use dbdyno_plan::{ServerRecipe, Source};
@@ -88,15 +87,6 @@ impl Cache {
     /// The directory.
     pub fn directory(&self) -> &Path {
         &self.directory
-    }
-
-    /// The first directory on the way to the cache that other users may not enter: servers that run as another user
-    /// find nothing there.
-    pub fn closed_to_others(&self) -> Option<&Path> {
-        let is_closed = |path: &&Path| {
-            fs::metadata(path).is_ok_and(|found| found.permissions().mode() & 0o001 == 0)
-        };
-        self.directory.ancestors().filter(is_closed).last()
     }
 
     /// What is installed for an engine, if it is complete and is what the recipe asks for.

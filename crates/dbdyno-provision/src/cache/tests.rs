@@ -2,6 +2,7 @@
 
 use super::*;
 use dbdyno_plan::{ENGINES, EngineFile, Unpack};
+use std::os::unix::fs::PermissionsExt;
 use std::thread;
 
 /// A cache, and a directory with a client that writes this text as the artifact.
