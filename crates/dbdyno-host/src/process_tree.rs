@@ -120,6 +120,8 @@ mod tests {
             // The process in the middle: starts a child bound to itself, tells its id, and waits to be killed.
             let mut child = start_child(process::id());
             let answers = child.stderr.take().unwrap();
+            // Kept open beyond `wait`, which would close it: the child ends when its input does.
+            let _input = child.stdin.take();
             writeln!(io::stderr(), "child {}", child.id()).unwrap();
             BufReader::new(answers).read_line(&mut String::new()).unwrap();
             writeln!(io::stderr(), "bound").unwrap();
