@@ -6,6 +6,7 @@
 
 pub mod arrival;
 pub mod clock;
+pub mod conformance;
 pub mod dataset;
 pub mod driver;
 pub mod histogram;

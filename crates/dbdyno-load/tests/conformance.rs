@@ -1,16 +1,17 @@
-//! One body run over every driver that keeps rows: what was written is read, errors have the right class, counts
-//! match, a database that is opened again is the same, and durability settings sync as often as their names say.
+//! Every driver whose engine is built in or comes with the host conforms, and durability settings sync as often as
+//! their names say.
 
 mod support;
 
+use dbdyno_load::conformance::{self, fill};
 use dbdyno_load::driver::{
     Client, Driver, OpenOptions, lmdb::Lmdb, memory::Memory, mysql::Mysql, postgres::Postgres,
     sqlite::Sqlite,
 };
-use dbdyno_load::outcome::{Failure, FailureClass, Outcome};
+use dbdyno_load::outcome::Outcome;
 use dbdyno_load::server::{ClientOptions, Statements, Transaction};
 use dbdyno_load::sync_counter;
-use dbdyno_workload::{Action, Request, RowId};
+use dbdyno_workload::{Action, Request};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Mutex;
@@ -40,70 +41,13 @@ fn options(directory: &Path, changed: &[(&str, &str)]) -> OpenOptions {
     OpenOptions::of_directory(directory.to_owned(), settings, 8)
 }
 
-fn id(table: u16, row: u64) -> RowId {
-    RowId { table, row }
-}
-
 fn request(table: u16, row: u64, action: Action) -> Request {
     Request { class: 0, table, row, action }
 }
 
-fn fill(RowId { table, row }: RowId, buffer: &mut Vec<u8>) {
-    buffer.clear();
-    buffer.extend_from_slice(format!("filler of {table}/{row}").as_bytes());
-}
-
 fn conforms<D: Driver>(survives_closing: bool) {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    conforms_with::<D>(&options(directory.path(), &[]), survives_closing);
-}
-
-fn conforms_with<D: Driver>(options: &OpenOptions, survives_closing: bool) {
-    D::create_database(options).expect("a database, where the engine has such a thing");
-    let driver = D::open(options).expect("opens");
-    assert!(!driver.receipt().expect("a receipt").version.is_empty());
-    driver.create_tables(2).expect("makes tables");
-    driver.create_tables(2).expect("making them again changes nothing");
-    assert_eq!(driver.last_row(1), Ok(None));
-    driver.insert_rows(0, 1..=50, &fill).expect("inserts");
-    driver.insert_rows(1, 1..=20, &fill).expect("inserts");
-    driver.insert_rows(1, 21..=30, &fill).expect("goes on where it stopped");
-    assert_eq!((driver.last_row(0), driver.last_row(1)), (Ok(Some(50)), Ok(Some(30))));
-
-    assert_eq!(driver.age_progress(), Ok(0));
-    driver.age_rows(&[id(0, 1), id(0, 1), id(1, 30)], 3).expect("ages");
-    assert_eq!(driver.age_progress(), Ok(3));
-    assert_eq!((driver.counter_sum(0), driver.counter_sum(1)), (Ok(2), Ok(1)));
-
-    let mut one = driver.connect(2).expect("connects");
-    let mut other = driver.connect(2).expect("connects twice");
-    for client in [&mut one, &mut other] {
-        for _ in 0..10 {
-            assert_eq!(client.execute(&request(0, 7, Action::Increment)), Outcome::Acknowledged);
-        }
-    }
-    assert_eq!(one.execute(&request(1, 9, Action::Assign(u64::MAX - 1))), Outcome::Acknowledged);
-    assert_eq!(other.execute(&request(1, 9, Action::Read)), Outcome::Acknowledged);
-    for action in [Action::Read, Action::Increment, Action::Assign(1)] {
-        match other.execute(&request(0, 51, action)) {
-            Outcome::Refused(Failure { class: FailureClass::NoSuchRow, .. }) => {}
-            wrong => panic!("{action:?} of a missing row ended {wrong:?}"),
-        }
-    }
-    drop((one, other));
-    let check = |driver: &D| {
-        let row = driver.row(0, 7).expect("reads").expect("is there");
-        assert_eq!((row.counter, row.filler.as_slice()), (20, b"filler of 0/7".as_slice()));
-        assert_eq!(driver.row(1, 9).expect("reads").expect("is there").counter, u64::MAX - 1);
-        assert_eq!(driver.row(0, 51), Ok(None));
-        assert_eq!(driver.counter_sum(0), Ok(22));
-    };
-    check(&driver);
-    driver.settle().expect("settles");
-    drop(driver);
-    if survives_closing {
-        check(&D::open(options).expect("opens again"));
-    }
+    conformance::conforms::<D>(&options(directory.path(), &[]), survives_closing);
 }
 
 /// The memory engine keeps its promises while it is open.
@@ -150,8 +94,8 @@ fn mysql_conforms() {
         let mut options = server.options(client);
         let login = options.server.as_mut().expect("has a server");
         login.database = format!("dbdyno{number}");
-        conforms_with::<Mysql>(&options, true);
-        counts_with::<Mysql>(&options);
+        conformance::conforms::<Mysql>(&options, true);
+        conformance::counts::<Mysql>(&options);
     }
 }
 
@@ -160,41 +104,14 @@ fn mysql_conforms() {
 fn postgres_conforms() {
     let _alone = ONE_AT_A_TIME.lock();
     let server = PostgresServer::start(None);
-    conforms_with::<Postgres>(&server.options(), true);
-    counts_with::<Postgres>(&server.options());
+    conformance::conforms::<Postgres>(&server.options(), true);
+    conformance::counts::<Postgres>(&server.options());
 }
 
 /// Updates of one row from many threads are all there: none is lost, none is made twice.
 fn counts_under_contention<D: Driver>(changed: &[(&str, &str)]) {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    counts_with::<D>(&options(directory.path(), changed));
-}
-
-fn counts_with<D: Driver>(options: &OpenOptions) {
-    let driver = D::open(options).expect("opens");
-    driver.create_tables(1).expect("makes a table");
-    let first = driver.last_row(0).expect("reads").unwrap_or(0) + 1;
-    driver.insert_rows(0, first..=first + 9, &fill).expect("inserts");
-    let before = driver.counter_sum(0).expect("adds up");
-    let clients: Vec<D::Client> = (0..8).map(|_| driver.connect(1).expect("connects")).collect();
-    let acknowledged: u64 = std::thread::scope(|scope| {
-        let workers: Vec<_> = clients
-            .into_iter()
-            .map(|mut client| {
-                scope.spawn(move || {
-                    (0..50)
-                        .filter(|_| {
-                            let increment = request(0, 1, Action::Increment);
-                            client.execute(&increment) == Outcome::Acknowledged
-                        })
-                        .count() as u64
-                })
-            })
-            .collect();
-        workers.into_iter().map(|worker| worker.join().expect("no panic")).sum()
-    });
-    assert!(acknowledged > 0);
-    assert_eq!(driver.counter_sum(0), Ok(before + acknowledged));
+    conformance::counts::<D>(&options(directory.path(), changed));
 }
 
 /// Contention on one row, each engine, each way of waiting.

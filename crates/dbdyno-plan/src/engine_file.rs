@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::harness;
 use crate::input_error::InputError;
+use crate::library_recipe::LibraryRecipe;
+use crate::package::Package;
 use crate::server_recipe::{PassedAs, ServerRecipe};
 use crate::shipped::{ENGINES, FAMILIES, NamedText};
 use crate::toml_reader::{Entry, Table};
@@ -203,6 +205,8 @@ pub struct EngineFile {
     pub driver: String,
     /// How to get, start and stop it, if it is a server.
     pub server: Option<ServerRecipe>,
+    /// How to get and open it, if it is a library that is opened at run time.
+    pub library: Option<LibraryRecipe>,
     /// Whether it is a library inside the trial process.
     pub in_process: bool,
     /// What one update locks: `row`, `table` or `database`.
@@ -246,18 +250,10 @@ impl EngineFile {
         let capabilities = root.required("capabilities")?.texts()?;
         let default_for_experiments =
             root.optional("default_for_experiments").map_or(Ok(false), |entry| entry.flag())?;
-        let sources = root.optional("source");
-        let server = match (root.optional("server"), sources) {
-            (Some(server), Some(sources)) => {
-                let recipe = ServerRecipe::read(&sources, server.into_table()?)?;
-                Some(ServerRecipe { settings: passed_as, ..recipe })
-            }
-            (Some(only), None) => return Err(only.wrong("needs a [[source]] beside it")),
-            (None, Some(only)) => return Err(only.wrong("needs a [server] beside it")),
-            (None, None) => None,
-        };
+        let (server, library) = read_recipe(&mut root, passed_as)?;
         let engine = EngineFile {
             server,
+            library,
             name: root.required("name")?.name()?,
             about: root.required("about")?.text()?,
             driver: root.required("driver")?.name()?,
@@ -275,9 +271,38 @@ impl EngineFile {
         Ok(engine)
     }
 
+    /// What is to be installed for it; nothing, if it is built into the program.
+    pub fn package(&self) -> Option<Package<'_>> {
+        let server = self.server.as_ref().map(ServerRecipe::package);
+        server.or_else(|| self.library.as_ref().map(LibraryRecipe::package))
+    }
+
     /// Whether a setting belongs to durability and so cannot be set directly.
     pub fn is_reserved(&self, setting: &str) -> bool {
         reserved_settings(&self.durability).contains(&setting)
+    }
+}
+
+/// `[server]` or `[library]`, whichever there is, with the `[[source]]` that it needs.
+fn read_recipe(
+    root: &mut Table,
+    passed_as: BTreeMap<String, PassedAs>,
+) -> Result<(Option<ServerRecipe>, Option<LibraryRecipe>), InputError> {
+    let sources = root.optional("source");
+    match (root.optional("server"), root.optional("library"), sources) {
+        (Some(server), None, Some(sources)) => {
+            let recipe = ServerRecipe::read(&sources, server.into_table()?)?;
+            Ok((Some(ServerRecipe { settings: passed_as, ..recipe }), None))
+        }
+        (None, Some(library), Some(sources)) => {
+            Ok((None, Some(LibraryRecipe::read(&sources, library.into_table()?)?)))
+        }
+        (Some(_), Some(library), _) => Err(library.wrong("cannot stand beside [server]")),
+        (Some(only), None, None) | (None, Some(only), None) => {
+            Err(only.wrong("needs a [[source]] beside it"))
+        }
+        (None, None, Some(only)) => Err(only.wrong("needs a [server] or [library] beside it")),
+        (None, None, None) => Ok((None, None)),
     }
 }
 

@@ -10,9 +10,11 @@ pub mod estimate;
 mod experiment;
 mod harness;
 mod input_error;
+mod library_recipe;
 mod matching;
 mod nearest;
 mod order;
+mod package;
 mod plan;
 mod planning;
 mod request;
@@ -31,16 +33,16 @@ pub use estimate::{Expected, ExpectedPart};
 pub use experiment::{ExperimentFile, Order, SCALES, Scale};
 pub use harness::{Arrival, ClientLoad, Load, PARAMETERS as HARNESS_PARAMETERS, SEED_MAX};
 pub use input_error::{InputError, Place};
+pub use library_recipe::LibraryRecipe;
 pub use nearest::{nearest, suggestion};
+pub use package::{BuildCommand, Package, Source, Unpack};
 pub use plan::{
     Fate, PLAN_FORMAT, Plan, PlanReadError, PlannedBlock, PlannedDataset, PlannedEngine,
     PlannedFactor, PlannedPromise, PlannedTrial, PlannedWorkload,
 };
 pub use planning::{TRIALS_MAX, plan, read_engines};
 pub use request::{ExperimentSource, PlanRequest};
-pub use server_recipe::{
-    BuildCommand, InitCommand, PassedAs, ServerRecipe, SettleStep, Source, Unpack,
-};
+pub use server_recipe::{InitCommand, PassedAs, ServerRecipe, SettleStep};
 pub use shipped::{ENGINES, EXPERIMENTS, FAMILIES, NamedText};
 pub use toml_reader::{Entry, Table};
 pub use value::{Item, Raw, SyntaxCheck, Value, Wanted};

@@ -11,6 +11,8 @@ use crate::engine_file::{Durability, LogSyncs};
 use crate::estimate::Expected;
 use crate::experiment::Order;
 use crate::harness::Load;
+use crate::library_recipe::LibraryRecipe;
+use crate::package::Package;
 use crate::server_recipe::ServerRecipe;
 use crate::value::Value;
 
@@ -90,6 +92,9 @@ pub struct PlannedEngine {
     /// How to get, start and stop it, if it is a server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerRecipe>,
+    /// How to get and open it, if it is a library that is opened at run time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub library: Option<LibraryRecipe>,
     /// What one update locks: `row`, `table` or `database`.
     pub lock_scope: String,
     /// Whether it keeps what it acknowledges; if not, checks are not run.
@@ -98,6 +103,14 @@ pub struct PlannedEngine {
     pub capabilities: Vec<String>,
     /// What it promises at each durability that a trial of this plan runs at.
     pub promises: BTreeMap<Durability, PlannedPromise>,
+}
+
+impl PlannedEngine {
+    /// What is to be installed for it; nothing, if it is built into the program.
+    pub fn package(&self) -> Option<Package<'_>> {
+        let server = self.server.as_ref().map(ServerRecipe::package);
+        server.or_else(|| self.library.as_ref().map(LibraryRecipe::package))
+    }
 }
 
 /// What an engine promises at a durability.

@@ -388,6 +388,7 @@ fn planned_engine(index: usize, engine: &ChosenEngine<'_>, cells: &[Cell]) -> Pl
         driver: file.driver.clone(),
         in_process: file.in_process,
         server: file.server.clone(),
+        library: file.library.clone(),
         lock_scope: file.lock_scope.clone(),
         keeps_rows: file.keeps_rows,
         capabilities: file.capabilities.clone(),
@@ -430,7 +431,7 @@ fn list_work(
     let downloads: BTreeMap<&str, u64> = chosen
         .iter()
         .filter_map(|engine| {
-            let source = engine.file.server.as_ref()?.sources.first()?;
+            let source = engine.file.package()?.sources.first()?;
             Some((engine.file.name.as_str(), source.bytes()))
         })
         .collect();

@@ -1,9 +1,9 @@
 //! The engine of one block: a fresh copy of a loaded template, and for a server its process, started when the first
 //! trial needs it and started again, on another fresh copy, if it died.
 
+use crate::engines::{Engines, StartOrder, Started};
 use crate::failure::Failure;
 use crate::job::server::ServerOrder;
-use crate::servers::{Servers, StartOrder, Started};
 use crate::workspace::Workspace;
 use dbdyno_plan::{PlannedEngine, Value};
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// An engine library that trials open, or a server that they connect to.
 pub struct Block<'a> {
-    servers: &'a Servers,
+    engines: &'a Engines,
     workspace: &'a Workspace,
     engine: &'a PlannedEngine,
     settings: &'a BTreeMap<String, Value>,
@@ -41,8 +41,8 @@ pub struct Ready {
 
 /// What a block is made from.
 pub struct Parts<'a> {
-    /// The servers of the run.
-    pub servers: &'a Servers,
+    /// The engines of the run.
+    pub engines: &'a Engines,
     /// Where copies lie.
     pub workspace: &'a Workspace,
     /// The engine.
@@ -58,8 +58,8 @@ pub struct Parts<'a> {
 impl<'a> Block<'a> {
     /// A block of which nothing is copied or started yet.
     pub fn new(parts: Parts<'a>) -> Self {
-        let Parts { servers, workspace, engine, settings, template_data, with_port } = parts;
-        Block { servers, workspace, engine, settings, template_data, with_port, state: State::Idle }
+        let Parts { engines, workspace, engine, settings, template_data, with_port } = parts;
+        Block { engines, workspace, engine, settings, template_data, with_port, state: State::Idle }
     }
 
     /// Makes the engine ready for a trial.
@@ -101,7 +101,7 @@ impl<'a> Block<'a> {
         if recipe.running_url().is_none() {
             self.workspace.copy_for_server(&self.template_data)?;
         }
-        let started = self.servers.start(&StartOrder {
+        let started = self.engines.start(&StartOrder {
             engine: self.engine,
             settings: self.settings,
             directory: &directory,

@@ -5,6 +5,7 @@
 
 use crate::block::{Block, Parts};
 use crate::cmd::doctor::{facts_json, host_json};
+use crate::engines::{Engines, StartOrder};
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::instrument;
@@ -12,7 +13,6 @@ use crate::interrupt;
 use crate::job::run::{JobEnd, Watch, run as run_job};
 use crate::job::{EngineOrder, LoadOrder, Order, Report, TrialOrder, Work};
 use crate::progress::Progress;
-use crate::servers::{Servers, StartOrder};
 use crate::stored::factors;
 use crate::template::{self, Template};
 use crate::workspace::{Workspace, force_to_disk};
@@ -61,13 +61,13 @@ pub fn execute(
     writer: RunWriter,
     progress: &mut Progress,
 ) -> Result<(), Failure> {
-    let servers = provision(plan, means, progress)?;
-    let mut stand = Stand::set_up(plan, means, writer, progress)?;
+    let engines = provision(plan, means, progress)?;
+    let mut stand = Stand::set_up(plan, means, &engines, writer, progress)?;
     stand.seal_what_is_not_run()?;
     for planned in stand.unfinished_blocks() {
-        let template = stand.load(planned, &servers)?;
+        let template = stand.load(planned)?;
         let workspace = stand.workspace.clone();
-        let mut block = stand.block(planned, &servers, &workspace, template)?;
+        let mut block = stand.block(planned, &workspace, template)?;
         for trial in stand.unsealed_trials(planned) {
             let record = stand.measure(trial, &mut block)?;
             stand.writer.seal_trial(&record)?;
@@ -75,25 +75,26 @@ pub fn execute(
         block.stop()?;
     }
     if means.drop {
-        servers.drop_named_databases(plan)?;
+        engines.drop_named_databases(plan)?;
     }
     stand.finish()
 }
 
-/// Installs servers before anything is measured, and removes what a killed dbdyno left running.
-fn provision(plan: &Plan, means: &Means<'_>, progress: &mut Progress) -> Result<Servers, Failure> {
-    if plan.engines.iter().all(|engine| engine.server.is_none()) {
-        return Ok(Servers::default());
+/// Installs engines before anything is measured, and removes what a killed dbdyno left running.
+fn provision(plan: &Plan, means: &Means<'_>, progress: &mut Progress) -> Result<Engines, Failure> {
+    if plan.engines.iter().all(|engine| engine.package().is_none()) {
+        return Ok(Engines::default());
     }
-    Servers::prepare_process()?.iter().for_each(|left| progress.note(left));
+    Engines::prepare_process()?.iter().for_each(|left| progress.note(left));
     progress.step("engines");
-    Servers::install(plan, means.cache, means.offline)
+    Engines::install(plan, means.cache, means.offline)
 }
 
 /// What a run has in hand while it goes on.
 struct Stand<'a> {
     plan: &'a Plan,
     means: &'a Means<'a>,
+    engines: &'a Engines,
     writer: RunWriter,
     workspace: Rc<Workspace>,
     progress: &'a mut Progress,
@@ -139,6 +140,7 @@ impl<'a> Stand<'a> {
     fn set_up(
         plan: &'a Plan,
         means: &'a Means<'a>,
+        engines: &'a Engines,
         mut writer: RunWriter,
         progress: &'a mut Progress,
     ) -> Result<Self, Failure> {
@@ -152,7 +154,8 @@ impl<'a> Stand<'a> {
         let instrument = instrument::measure(effort)?;
         add(&mut writer, "instrument", &instrument::as_json(&instrument))?;
         progress.advance(plan.expected_seconds(estimate::INSTRUMENT));
-        let mut stand = Stand { plan, means, writer, workspace, progress, instrument, restart };
+        let mut stand =
+            Stand { plan, means, engines, writer, workspace, progress, instrument, restart };
         stand.profile_device("device_profile_before")?;
         Ok(stand)
     }
@@ -199,7 +202,7 @@ impl<'a> Stand<'a> {
     }
 
     /// Completes the template of a block's dataset, or finds it complete, and returns its data directory.
-    fn load(&mut self, block: &PlannedBlock, servers: &Servers) -> Result<PathBuf, Failure> {
+    fn load(&mut self, block: &PlannedBlock) -> Result<PathBuf, Failure> {
         let trials = self.unsealed_trials(block);
         let Some(first) = trials.first() else {
             return Err(Failure::other("a block without trials was to be loaded"));
@@ -226,13 +229,13 @@ impl<'a> Stand<'a> {
                 let directory = self.workspace.server_directory();
                 let start =
                     StartOrder { engine, settings, directory: &directory, with_port: false };
-                servers.start(&start).and_then(|started| {
+                self.engines.start(&start).and_then(|started| {
                     let server = Some(started.order.clone());
                     let engine = EngineOrder { server, ..order.engine.clone() };
                     self.run_load(&Order { engine, ..order.clone() }, &label)
                 })
             }
-            Some(_) => self.load_server(&order, &load, &label, servers, settings),
+            Some(_) => self.load_server(&order, &load, &label, settings),
         };
         if !reused.map_err(failed)? {
             let loads = self.plan.datasets.len().max(1) as f64;
@@ -247,20 +250,19 @@ impl<'a> Stand<'a> {
         order: &Order,
         load: &LoadOrder,
         label: &str,
-        servers: &Servers,
         settings: &BTreeMap<String, PlanValue>,
     ) -> Result<bool, Failure> {
         let engine = self.planned_engine(&order.engine.label)?;
-        let version = servers.installed_from(engine);
+        let version = self.engines.installed_from(engine);
         let template = Template::open(&load.template, &load.fingerprint, &version)?;
         let data = &order.engine.data_directory;
         let start = StartOrder { engine, settings, directory: &load.template, with_port: false };
         match template.begin(data)? {
             template::State::Complete => return Ok(true),
             template::State::Begun => {}
-            template::State::Empty => servers.init(&start)?,
+            template::State::Empty => self.engines.init(&start)?,
         }
-        let started = servers.start(&start)?;
+        let started = self.engines.start(&start)?;
         template.begun()?;
         let engine = EngineOrder { server: Some(started.order.clone()), ..order.engine.clone() };
         let done = self.run_load(&Order { engine, ..order.clone() }, label);
@@ -297,7 +299,6 @@ impl<'a> Stand<'a> {
     fn block<'b>(
         &self,
         planned: &PlannedBlock,
-        servers: &'b Servers,
         workspace: &'b Workspace,
         template_data: PathBuf,
     ) -> Result<Block<'b>, Failure>
@@ -309,7 +310,7 @@ impl<'a> Stand<'a> {
             return Err(Failure::other("a block without trials was to be measured"));
         };
         Ok(Block::new(Parts {
-            servers,
+            engines: self.engines,
             workspace,
             engine: self.planned_engine(&planned.engine)?,
             settings: &first.engine_settings,
@@ -429,6 +430,7 @@ impl<'a> Stand<'a> {
                     .plan
                     .promise(trial)
                     .map_or_else(BTreeMap::new, |promise| promise.settings.clone()),
+                library: engine.and_then(|engine| self.engines.library(engine)),
                 server: None,
             },
             workload: trial.settings.clone(),

@@ -367,7 +367,7 @@ fn a_server_by_hand_is_listed_and_started_once() {
         let listed = turn.run("engines list --json").expect(0, "list").json();
         let engines = listed.as_array().expect("engines").iter();
         let mut postgres = engines.filter(|engine| engine["name"] == "postgres-18");
-        postgres.next().expect("postgres-18")["server"]["running"].clone()
+        postgres.next().expect("postgres-18")["installed"]["running"].clone()
     };
     let row = |column: usize| {
         let text = turn.run("engines list").expect(0, "list").stdout;
@@ -419,7 +419,7 @@ fn two_builds_are_measured_side_by_side() {
     let listed = turn.run("engines list --json").expect(0, "list").json();
     let engines = listed.as_array().expect("engines").iter();
     let mut postgres = engines.filter(|engine| engine["name"] == "postgres-18");
-    let prefix = &postgres.next().expect("postgres-18")["server"]["fetched"]["prefix"];
+    let prefix = &postgres.next().expect("postgres-18")["installed"]["fetched"]["prefix"];
     let prefix = prefix.as_str().expect("a prefix");
     let before = Host::now(&turn.place.path());
     std::os::unix::fs::symlink(prefix, turn.place.path().join("linked")).expect("links");

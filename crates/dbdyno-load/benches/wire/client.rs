@@ -79,7 +79,7 @@ fn options(kind: Kind, socket: &Path, clients: u32, event_queue: EventQueue) -> 
     let client = ClientOptions { threads: 1, event_queue, ..ClientOptions::default() };
     let directory = socket.parent().unwrap_or(Path::new("/")).to_owned();
     let server = Some(kind.target(socket));
-    OpenOptions { directory, settings: BTreeMap::new(), clients, server, client }
+    OpenOptions { server, client, ..OpenOptions::of_directory(directory, BTreeMap::new(), clients) }
 }
 
 /// Measures for so long and returns what it cost; called in a child.

@@ -73,6 +73,8 @@ pub struct OpenOptions {
     pub settings: BTreeMap<String, String>,
     /// How many clients will connect at most, for engines that must know beforehand.
     pub clients: u32,
+    /// The shared object to open, if the engine is a library that is not built in.
+    pub library: Option<PathBuf>,
     /// Where the engine listens, if it is a server.
     pub server: Option<Server>,
     /// How clients of a server speak to it; an engine library has no use for this.
@@ -86,7 +88,21 @@ impl OpenOptions {
         settings: BTreeMap<String, String>,
         clients: u32,
     ) -> Self {
-        OpenOptions { directory, settings, clients, server: None, client: ClientOptions::default() }
+        OpenOptions {
+            directory,
+            settings,
+            clients,
+            library: None,
+            server: None,
+            client: ClientOptions::default(),
+        }
+    }
+
+    /// The shared object of an engine that is not built in.
+    pub fn library(&self) -> Result<&std::path::Path, DriverError> {
+        self.library.as_deref().ok_or_else(|| {
+            DriverError::new("no shared library was given for an engine that needs one")
+        })
     }
 
     /// The setting as a word.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use dbdyno_plan::{ServerRecipe, Source};
+use dbdyno_plan::{Package, Source};
 
 use super::files::{cannot_write, make_directory, need_room, remove};
 use super::lock;
@@ -16,18 +16,18 @@ use crate::source::{self, Fetch};
 pub(super) fn install(
     cache: &Cache,
     name: &str,
-    recipe: &ServerRecipe,
+    package: Package<'_>,
     offline: bool,
     progress: &mut dyn FnMut(FetchProgress),
 ) -> Result<Installed, ProvisionError> {
-    let source = choose(cache, name, recipe)?;
+    let source = choose(cache, name, package)?;
     let engine = cache.engine_directory(name);
     let _lock = lock::take(&engine.join("lock"), &mut || {
         progress(FetchProgress::Step {
             text: format!("waiting for another process that fetches {name}"),
         });
     })?;
-    if let Some(installed) = cache.installed(name, recipe) {
+    if let Some(installed) = cache.installed(name, package) {
         return Ok(installed);
     }
     if offline {
@@ -40,12 +40,12 @@ pub(super) fn install(
     remove(&partial)?;
     need_room(cache.directory(), source.bytes().saturating_mul(room_factor(source)))?;
     make_directory(&partial)?;
-    let installed = fill(cache, &engine, &partial, source, recipe, progress);
+    let installed = fill(cache, &engine, &partial, source, package, progress);
     if installed.is_err() {
         let _ = remove(&partial);
     }
     installed?;
-    cache.installed(name, recipe).ok_or_else(|| {
+    cache.installed(name, package).ok_or_else(|| {
         let why = format!("{name}: what was just installed is gone from {}", engine.display());
         ProvisionError::new(Trouble::CannotWrite, why)
     })
@@ -56,16 +56,21 @@ fn fill(
     engine: &Path,
     partial: &Path,
     source: &Source,
-    recipe: &ServerRecipe,
+    package: Package<'_>,
     progress: &mut dyn FnMut(FetchProgress),
 ) -> Result<(), ProvisionError> {
-    let mut fetch =
-        Fetch { tools: cache.tools(), cache: cache.directory(), prefix: partial, recipe, progress };
+    let mut fetch = Fetch {
+        tools: cache.tools(),
+        cache: cache.directory(),
+        prefix: partial,
+        package,
+        progress,
+    };
     let fetched = source::fetch(&mut fetch, source)?;
-    if !partial.join(&recipe.program).exists() {
+    if !partial.join(package.file).exists() {
         let why = format!(
-            "{} holds no `{}`; correct `program` or `unpack` in the engine file",
-            fetched.line, recipe.program
+            "{} holds no `{}`; correct the file's name or `unpack` in the engine file",
+            fetched.line, package.file
         );
         return Err(ProvisionError::new(Trouble::WrongContent, why));
     }
@@ -80,11 +85,11 @@ fn fill(
 fn choose<'a>(
     cache: &Cache,
     name: &str,
-    recipe: &'a ServerRecipe,
+    package: Package<'a>,
 ) -> Result<&'a Source, ProvisionError> {
     let mut lacking = Vec::new();
-    for source in &recipe.sources {
-        match cache.lacks(source, recipe) {
+    for source in package.sources {
+        match cache.lacks(source, package) {
             None => return Ok(source),
             Some(lack) => lacking.push(format!("{}: {lack}", source::describe(source))),
         }

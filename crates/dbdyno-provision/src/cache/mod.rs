@@ -13,7 +13,7 @@ mod manifest;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use dbdyno_plan::{ServerRecipe, Source};
+use dbdyno_plan::{Package, Source};
 
 use crate::error::{ProvisionError, Trouble};
 use crate::tools::Tools;
@@ -89,20 +89,20 @@ impl Cache {
         &self.directory
     }
 
-    /// What is installed for an engine, if it is complete and is what the recipe asks for.
-    pub fn installed(&self, name: &str, recipe: &ServerRecipe) -> Option<Installed> {
+    /// What is installed for an engine, if it is complete and is what the package asks for.
+    pub fn installed(&self, name: &str, package: Package<'_>) -> Option<Installed> {
         let engine = self.engine_directory(name);
         let prefix = engine.join("prefix");
-        let manifest = Manifest::read(&engine).filter(|manifest| manifest.is_of(&recipe.sources));
-        if let Some(manifest) = manifest.filter(|_| prefix.join(&recipe.program).exists()) {
+        let manifest = Manifest::read(&engine).filter(|manifest| manifest.is_of(package.sources));
+        if let Some(manifest) = manifest.filter(|_| prefix.join(package.file).exists()) {
             return Some(Installed {
                 prefix,
                 source: manifest.source,
-                own_root: recipe.own_root,
+                own_root: package.own_root,
                 bytes_on_disk: manifest.bytes_on_disk,
             });
         }
-        recipe.sources.iter().find_map(|source| not_in_the_cache(source, recipe))
+        package.sources.iter().find_map(|source| not_in_the_cache(source, package))
     }
 
     /// Gets an engine's programs: from the cache, or else by the first of its sources that this host can use.
@@ -113,26 +113,26 @@ impl Cache {
     pub fn install(
         &self,
         name: &str,
-        recipe: &ServerRecipe,
+        package: Package<'_>,
         offline: bool,
         progress: &mut dyn FnMut(FetchProgress),
     ) -> Result<Installed, ProvisionError> {
-        if let Some(installed) = self.installed(name, recipe) {
+        if let Some(installed) = self.installed(name, package) {
             return Ok(installed);
         }
-        install::install(self, name, recipe, offline, progress)
+        install::install(self, name, package, offline, progress)
     }
 
     /// Every file of an installed engine that is not what was installed, one sentence each.
     ///
     /// # Errors
-    /// If the engine is not installed, or not in the way that the recipe asks for now.
-    pub fn verify(&self, name: &str, recipe: &ServerRecipe) -> Result<Vec<String>, ProvisionError> {
+    /// If the engine is not installed, or not in the way that the package asks for now.
+    pub fn verify(&self, name: &str, package: Package<'_>) -> Result<Vec<String>, ProvisionError> {
         let engine = self.engine_directory(name);
-        if let Some(manifest) = Manifest::read(&engine).filter(|one| one.is_of(&recipe.sources)) {
+        if let Some(manifest) = Manifest::read(&engine).filter(|one| one.is_of(package.sources)) {
             return Ok(manifest.differences(&engine.join("prefix")));
         }
-        if self.installed(name, recipe).is_some() {
+        if self.installed(name, package).is_some() {
             // Programs of the user's own are used as they are: there is nothing to hold them against.
             return Ok(vec![]);
         }
@@ -175,8 +175,8 @@ impl Cache {
     }
 
     /// What this host lacks for a source, or nothing if it can use it.
-    pub fn lacks(&self, source: &Source, recipe: &ServerRecipe) -> Option<String> {
-        crate::source::lacks(&self.tools, source, recipe)
+    pub fn lacks(&self, source: &Source, package: Package<'_>) -> Option<String> {
+        crate::source::lacks(&self.tools, source, package)
     }
 
     pub(crate) fn tools(&self) -> &Tools {
@@ -199,15 +199,15 @@ impl Cache {
 }
 
 /// Sources that are used where they are.
-fn not_in_the_cache(source: &Source, recipe: &ServerRecipe) -> Option<Installed> {
+fn not_in_the_cache(source: &Source, package: Package<'_>) -> Option<Installed> {
     let (prefix, source) = match source {
-        Source::Path { directory } if Path::new(directory).join(&recipe.program).is_file() => {
+        Source::Path { directory } if Path::new(directory).join(package.file).is_file() => {
             (PathBuf::from(directory), format!("directory {directory}"))
         }
         Source::Running { url } => (PathBuf::new(), format!("running server {url}")),
         _ => return None,
     };
-    Some(Installed { prefix, source, own_root: recipe.own_root, bytes_on_disk: 0 })
+    Some(Installed { prefix, source, own_root: package.own_root, bytes_on_disk: 0 })
 }
 
 #[cfg(test)]

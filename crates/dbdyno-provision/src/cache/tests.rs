@@ -1,7 +1,7 @@
 //! The cache with a package client of the test's own: a script named `mvn` that puts a small artifact into the store.
 
 use super::*;
-use dbdyno_plan::{ENGINES, EngineFile, Unpack};
+use dbdyno_plan::{ENGINES, EngineFile, ServerRecipe, Unpack};
 use std::os::unix::fs::PermissionsExt;
 use std::thread;
 
@@ -59,13 +59,13 @@ fn calls(directory: &tempfile::TempDir) -> usize {
 fn a_download_that_is_something_else_leaves_nothing_behind() {
     let (directory, cache, good) = place("program");
     let wrong = "0".repeat(64);
-    let error = cache.install("e", &recipe(&wrong), false, &mut |_| {}).unwrap_err();
+    let error = cache.install("e", recipe(&wrong).package(), false, &mut |_| {}).unwrap_err();
     assert_eq!(error.trouble, Trouble::WrongContent);
     assert!(error.message.contains(&format!("expected sha256 {wrong}, found ")), "{error}");
     assert!(error.message.contains("n-1.jar was deleted"), "{error}");
     assert!(!directory.path().join("cache/stores/maven/g/n/1/n-1.jar").exists());
     assert!(!directory.path().join("cache/engines/e/prefix.partial").exists());
-    assert_eq!(cache.installed("e", &good), None);
+    assert_eq!(cache.installed("e", good.package()), None);
 }
 
 #[test]
@@ -77,26 +77,26 @@ fn half_a_download_and_half_an_installation_are_done_again() {
     fs::create_dir_all(&partial).unwrap();
     fs::write(store.join("n-1.jar"), "half").unwrap();
     fs::write(partial.join("stray"), "half").unwrap();
-    let installed = cache.install("e", &recipe, false, &mut |_| {}).unwrap();
+    let installed = cache.install("e", recipe.package(), false, &mut |_| {}).unwrap();
     assert!(installed.source.starts_with("maven g:n:1 sha256 "), "{}", installed.source);
     assert_eq!(fs::read_to_string(installed.prefix.join("bin/server")).unwrap(), "program");
     assert!(!installed.prefix.join("bin/stray").exists());
     assert!(!store.join("n-1.jar").exists(), "the archive is not kept twice");
     // Installed once, it needs neither network nor client, and a prefix without manifest is not installed.
-    assert_eq!(cache.install("e", &recipe, true, &mut |_| {}).unwrap(), installed);
+    assert_eq!(cache.install("e", recipe.package(), true, &mut |_| {}).unwrap(), installed);
     assert_eq!(calls(&directory), 1);
     fs::remove_file(directory.path().join("cache/engines/e/manifest.json")).unwrap();
-    assert_eq!(cache.installed("e", &recipe), None);
+    assert_eq!(cache.installed("e", recipe.package()), None);
 }
 
 #[test]
 fn what_the_host_lacks_and_what_is_missing_offline_is_said() {
     let (directory, cache, recipe) = place("program");
-    let error = cache.install("e", &recipe, true, &mut |_| {}).unwrap_err();
+    let error = cache.install("e", recipe.package(), true, &mut |_| {}).unwrap_err();
     assert_eq!(error.trouble, Trouble::Download);
     assert!(error.message.contains("missing is maven g:n:1"), "{error}");
     let bare = Cache::with_search_path(directory.path().join("cache"), "").unwrap();
-    let error = bare.install("e", &recipe, false, &mut |_| {}).unwrap_err();
+    let error = bare.install("e", recipe.package(), false, &mut |_| {}).unwrap_err();
     assert_eq!(error.trouble, Trouble::HostLacks);
     assert!(error.message.contains("needs Maven (mvn); install the package maven"), "{error}");
     assert_eq!(calls(&directory), 0);
@@ -105,7 +105,7 @@ fn what_the_host_lacks_and_what_is_missing_offline_is_said() {
 #[test]
 fn who_comes_second_waits_and_finds_it_done() {
     let (directory, cache, recipe) = place("program");
-    let install = || cache.install("e", &recipe, false, &mut |_| {}).unwrap();
+    let install = || cache.install("e", recipe.package(), false, &mut |_| {}).unwrap();
     let (one, two) = thread::scope(|scope| {
         let first = scope.spawn(install);
         (install(), first.join().unwrap())
@@ -113,7 +113,7 @@ fn who_comes_second_waits_and_finds_it_done() {
     assert_eq!(one, two);
     assert_eq!(calls(&directory), 1);
     fs::write(one.prefix.join("bin/server"), "PROGRAM").unwrap();
-    assert_eq!(cache.verify("e", &recipe).unwrap().len(), 1);
+    assert_eq!(cache.verify("e", recipe.package()).unwrap().len(), 1);
     assert!(cache.remove("e").unwrap() > 0);
-    assert_eq!(cache.installed("e", &recipe), None);
+    assert_eq!(cache.installed("e", recipe.package()), None);
 }

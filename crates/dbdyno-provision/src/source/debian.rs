@@ -48,7 +48,7 @@ pub(super) fn fetch(
     fetch.step(format!("reading the index of debian {suite}"));
     fetch.run_client(&mut apt.get(fetch.tools, &["update"]), &apt.state, 0, &place)?;
     let archives = apt.closure(fetch)?;
-    check_series(suite, packages, &archives, &fetch.recipe.series)?;
+    check_series(suite, packages, &archives, fetch.package.series)?;
     fetch.step(format!("downloading {} packages of debian {suite}", archives.len()));
     let directory = apt.archives.clone();
     let total = archives.iter().map(|archive| archive.bytes).sum::<u64>();

@@ -9,7 +9,7 @@ mod pypi;
 
 use std::path::{Path, PathBuf};
 
-use dbdyno_plan::{BuildCommand, ServerRecipe, Source};
+use dbdyno_plan::{BuildCommand, Package, Source};
 
 use crate::cache::FetchProgress;
 use crate::error::{ProvisionError, Trouble};
@@ -24,7 +24,7 @@ pub(crate) struct Fetch<'a> {
     /// The empty directory that becomes the prefix.
     pub(crate) prefix: &'a Path,
     /// What is wanted.
-    pub(crate) recipe: &'a ServerRecipe,
+    pub(crate) package: Package<'a>,
     /// Who wants to know how it goes on.
     pub(crate) progress: &'a mut dyn FnMut(FetchProgress),
 }
@@ -132,7 +132,7 @@ pub(crate) fn describe(source: &Source) -> String {
 }
 
 /// What the host lacks for a source, if it lacks anything.
-pub(crate) fn lacks(tools: &Tools, source: &Source, recipe: &ServerRecipe) -> Option<String> {
+pub(crate) fn lacks(tools: &Tools, source: &Source, package: Package<'_>) -> Option<String> {
     let built = |build: &[BuildCommand]| {
         build.iter().find_map(|command| lacks_program(tools, &command.program, &command.program))
     };
@@ -143,7 +143,7 @@ pub(crate) fn lacks(tools: &Tools, source: &Source, recipe: &ServerRecipe) -> Op
         Source::Go { build, .. } => lacks_program(tools, "go", "golang").or_else(|| built(build)),
         Source::Image { .. } => image::lacks(tools),
         Source::Path { directory } => {
-            let program = Path::new(directory).join(&recipe.program);
+            let program = Path::new(directory).join(package.file);
             let lack =
                 || format!("there is no {}; correct `path` in the engine file", program.display());
             (!program.is_file()).then(lack)

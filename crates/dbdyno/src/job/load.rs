@@ -28,6 +28,7 @@ fn into_directory<D: Driver>(order: &Order, load: &LoadOrder) -> Result<bool, Fa
     let options = order.open_options(1, &ClientLoad::default())?;
     fs::create_dir_all(&load.template).map_err(cannot("make", &load.template))?;
     let version = version_of::<D>(&options, &load.template)?;
+    order.engine.check_series(&version)?;
     let template = Template::open(&load.template, &load.fingerprint, &version)?;
     if template.begin(&options.directory)? == State::Complete {
         return Ok(true);

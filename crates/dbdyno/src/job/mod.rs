@@ -56,8 +56,19 @@ pub struct EngineOrder {
     pub log_syncs: Option<LogSyncs>,
     /// The settings by which it keeps its durability: what a server has in effect must be the same.
     pub promised_settings: BTreeMap<String, Value>,
+    /// What to open, if it is a library that is not built in.
+    pub library: Option<LibraryOrder>,
     /// Where it listens, if it is a server; it runs already.
     pub server: Option<ServerOrder>,
+}
+
+/// A library to open at run time.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LibraryOrder {
+    /// The shared object.
+    pub file: PathBuf,
+    /// What its version must begin with.
+    pub series: String,
 }
 
 /// Load or measure.
@@ -143,10 +154,28 @@ impl Order {
     pub fn open_options(&self, clients: u32, load: &ClientLoad) -> Result<OpenOptions, Failure> {
         let settings = texts(&self.engine.settings);
         let directory = self.engine.data_directory.clone();
-        let options = OpenOptions::of_directory(directory, settings, clients);
+        let library = self.engine.library.as_ref().map(|library| library.file.clone());
+        let options =
+            OpenOptions { library, ..OpenOptions::of_directory(directory, settings, clients) };
         let Some(server) = &self.engine.server else { return Ok(options) };
         let server = server.server(&load.transport).map_err(Failure::other)?;
         Ok(OpenOptions { server: Some(server), client: client_options(load), ..options })
+    }
+}
+
+impl EngineOrder {
+    /// Holds a library's version against the series that its engine file promises.
+    ///
+    /// # Errors
+    /// If it is of another series.
+    pub fn check_series(&self, version: &str) -> Result<(), Failure> {
+        match &self.library {
+            Some(library) if !version.starts_with(&library.series) => Err(Failure::other(format!(
+                "{} promises version {}..., but the library says {version}: correct the engine file, or fetch it again",
+                self.name, library.series
+            ))),
+            _ => Ok(()),
+        }
     }
 }
 

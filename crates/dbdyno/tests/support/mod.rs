@@ -65,7 +65,8 @@ impl Cluster {
         let engine = engine_file(engine);
         let recipe = engine.server.clone().expect("a server");
         let cache = Cache::open(cache_directory()).expect("a cache");
-        let installed = cache.install(&engine.name, &recipe, false, &mut |_| ()).expect("installs");
+        let installed =
+            cache.install(&engine.name, recipe.package(), false, &mut |_| ()).expect("installs");
         let DurabilityMapping::Supported(promise) = &engine.durability[&durability] else {
             panic!("{} has no durability {}", engine.name, durability.name());
         };

@@ -1,6 +1,6 @@
 //! `dbdyno engines fetch`, `verify` and `remove`.
 
-use super::servers;
+use super::packages;
 use crate::cache_directory::CacheArgs;
 use crate::exit_code;
 use crate::failure::Failure;
@@ -11,11 +11,11 @@ use dbdyno_plan::EngineFile;
 
 /// Gets engines, one after another.
 pub fn fetch(engines: &[EngineFile], names: &[String], cache: &CacheArgs) -> Result<u8, Failure> {
-    let servers = servers(engines, names)?;
+    let packages = packages(engines, names)?;
     let cache = cache.open()?;
-    for (name, recipe) in servers {
+    for (name, package) in packages {
         let mut voice = FetchVoice::new(name);
-        let installed = cache.install(name, recipe, false, &mut |progress| voice.say(&progress));
+        let installed = cache.install(name, package, false, &mut |progress| voice.say(&progress));
         voice.finish();
         let installed = installed?;
         let size = bytes(installed.bytes_on_disk as f64);
@@ -26,11 +26,11 @@ pub fn fetch(engines: &[EngineFile], names: &[String], cache: &CacheArgs) -> Res
 
 /// Holds what is installed against what was installed.
 pub fn verify(engines: &[EngineFile], names: &[String], cache: &CacheArgs) -> Result<u8, Failure> {
-    let servers = servers(engines, names)?;
+    let packages = packages(engines, names)?;
     let cache = cache.open()?;
     let mut differing = Vec::new();
-    for (name, recipe) in servers {
-        let differences = cache.verify(name, recipe)?;
+    for (name, package) in packages {
+        let differences = cache.verify(name, package)?;
         let verdict = match differences.len() {
             0 => "as installed".to_owned(),
             count => format!("{count} files differ"),
@@ -52,9 +52,9 @@ pub fn verify(engines: &[EngineFile], names: &[String], cache: &CacheArgs) -> Re
 
 /// Removes engines from the cache.
 pub fn remove(engines: &[EngineFile], names: &[String], cache: &CacheArgs) -> Result<u8, Failure> {
-    let servers = servers(engines, names)?;
+    let packages = packages(engines, names)?;
     let cache = cache.open()?;
-    for (name, _) in servers {
+    for (name, _) in packages {
         let freed = bytes(cache.remove(name)? as f64);
         output::print(&format!("{name}: removed, {freed} freed\n"))?;
     }

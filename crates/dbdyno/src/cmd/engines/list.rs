@@ -20,9 +20,9 @@ pub fn run(engines: &[EngineFile], json: bool, cache: &CacheArgs) -> Result<u8, 
     let listed: Vec<Listed<'_>> = engines
         .iter()
         .map(|engine| {
-            let installed = engine.server.as_ref().zip(cache.as_ref());
+            let installed = engine.package().zip(cache.as_ref());
             let installed =
-                installed.and_then(|(recipe, cache)| cache.installed(&engine.name, recipe));
+                installed.and_then(|(package, cache)| cache.installed(&engine.name, package));
             let running = directory.as_ref().map_or_else(Vec::new, |cache| running(engine, cache));
             Listed { engine, installed, running }
         })
@@ -84,15 +84,15 @@ fn as_text(listed: &[Listed<'_>]) -> String {
 
 fn row(listed: &Listed<'_>) -> Vec<String> {
     let engine = listed.engine;
-    let server = engine.server.as_ref();
-    let download = server.and_then(|recipe| recipe.sources.first()).map(Source::bytes);
+    let package = engine.package();
+    let download = package.and_then(|package| package.sources.first()).map(Source::bytes);
     let size = |count: Option<u64>| count.map_or("-".to_owned(), |count| bytes(count as f64));
-    let fetched = match (server, &listed.installed) {
+    let fetched = match (package, &listed.installed) {
         (None, _) => "built in",
         (Some(_), Some(_)) => "yes",
         (Some(_), None) => "no",
     };
-    let running = match (server, listed.running.is_empty()) {
+    let running = match (&engine.server, listed.running.is_empty()) {
         (None, _) => "-",
         (Some(_), true) => "no",
         (Some(_), false) => "yes",
@@ -104,10 +104,10 @@ fn row(listed: &Listed<'_>) -> Vec<String> {
         engine.driver.clone(),
         fetched.to_owned(),
         running.to_owned(),
-        server.map_or("-".to_owned(), |recipe| format!("{}x", recipe.series)),
+        package.map_or("-".to_owned(), |package| format!("{}x", package.series)),
         size(download),
         size(listed.installed.as_ref().map(|installed| installed.bytes_on_disk)),
-        server.map_or("nothing".to_owned(), needs),
+        package.map_or("nothing".to_owned(), needs),
         engine.lock_scope.clone(),
         durability.join(" "),
         configurations.join(" "),
@@ -189,12 +189,12 @@ fn as_json(listed: &Listed<'_>) -> Value {
         "durability": durability, "settings": settings,
         "configurations": engine.configurations.iter().map(|(name, one)| (name.clone(), one.about.clone().into()))
             .collect::<serde_json::Map<String, Value>>(),
-        "server": server_as_json(listed),
+        "installed": package_as_json(listed),
     })
 }
 
-fn server_as_json(listed: &Listed<'_>) -> Value {
-    let Some(recipe) = &listed.engine.server else { return Value::Null };
+fn package_as_json(listed: &Listed<'_>) -> Value {
+    let Some(package) = listed.engine.package() else { return Value::Null };
     let installed = listed.installed.as_ref().map(|installed| {
         json!({ "source": installed.source, "bytes_on_disk": installed.bytes_on_disk, "prefix": installed.prefix })
     });
@@ -204,7 +204,7 @@ fn server_as_json(listed: &Listed<'_>) -> Value {
         .map(|(label, pid)| json!({ "name": label, "owner_pid": pid }))
         .collect();
     json!({
-        "running": running, "series": recipe.series, "needs": needs(recipe), "own_root": recipe.own_root, "fetched": installed,
-        "download_bytes": recipe.sources.first().map(Source::bytes),
+        "running": running, "series": package.series, "needs": needs(package), "own_root": package.own_root, "fetched": installed,
+        "download_bytes": package.sources.first().map(Source::bytes),
     })
 }

@@ -1,4 +1,4 @@
-//! `dbdyno engines`: what engines there are, and getting, checking and removing those that are servers.
+//! `dbdyno engines`: what engines there are, and getting, checking and removing those that are not built in.
 
 mod fetch;
 mod list;
@@ -8,7 +8,7 @@ mod up;
 use crate::cli::EnginesCommand;
 use crate::exit_code;
 use crate::failure::Failure;
-use dbdyno_plan::{ENGINES, EngineFile, ServerRecipe, nearest};
+use dbdyno_plan::{ENGINES, EngineFile, Package, nearest};
 
 /// Runs the command.
 ///
@@ -33,11 +33,11 @@ fn shipped() -> Result<Vec<EngineFile>, Failure> {
     engines.map_err(|error| Failure::new(exit_code::WRONG_INPUT, error.to_string()))
 }
 
-/// The engines of these names with their recipes. All names are understood before anything is done.
-fn servers<'a>(
+/// The engines of these names with what is installed for them. All names are understood before anything is done.
+fn packages<'a>(
     engines: &'a [EngineFile],
     names: &[String],
-) -> Result<Vec<(&'a str, &'a ServerRecipe)>, Failure> {
+) -> Result<Vec<(&'a str, Package<'a>)>, Failure> {
     let wrong = |message: String| Failure::new(exit_code::WRONG_INPUT, message);
     let find = |name: &String| {
         let Some(engine) = engines.iter().find(|engine| engine.name == *name) else {
@@ -48,12 +48,12 @@ fn servers<'a>(
                 "no engine is named {name}; {near}`dbdyno engines list` shows all"
             )));
         };
-        let recipe = engine.server.as_ref().ok_or_else(|| {
+        let package = engine.package().ok_or_else(|| {
             wrong(format!(
                 "{name} is built into dbdyno: there is nothing to fetch, verify or remove"
             ))
         })?;
-        Ok((engine.name.as_str(), recipe))
+        Ok((engine.name.as_str(), package))
     };
     names.iter().map(find).collect()
 }

@@ -1,15 +1,15 @@
 //! What an engine needs of the host before it can be fetched and started, in few words for a table.
 
-use dbdyno_plan::{ServerRecipe, Source};
+use dbdyno_plan::{Package, Source};
 
 /// One word or two for each way to get it, alternatives with `or` between them.
-pub fn needs(recipe: &ServerRecipe) -> String {
-    let mut ways: Vec<String> = recipe.sources.iter().map(|source| way(source, recipe)).collect();
+pub fn needs(package: Package<'_>) -> String {
+    let mut ways: Vec<String> = package.sources.iter().map(|source| way(source, package)).collect();
     ways.dedup();
     ways.join(" or ")
 }
 
-fn way(source: &Source, recipe: &ServerRecipe) -> String {
+fn way(source: &Source, package: Package<'_>) -> String {
     let client = match source {
         Source::Maven { .. } => "mvn".to_owned(),
         Source::Debian { .. } => "apt-get".to_owned(),
@@ -23,7 +23,7 @@ fn way(source: &Source, recipe: &ServerRecipe) -> String {
         Source::Image { .. } => "docker".to_owned(),
         Source::Path { .. } | Source::Running { .. } => return "nothing".to_owned(),
     };
-    match recipe.own_root {
+    match package.own_root {
         true => format!("{client}, root or user namespaces"),
         false => client,
     }

@@ -4,12 +4,12 @@
 
 use crate::catalogue;
 use crate::cli::{DownArgs, Question, SettingsArgs, UpArgs};
+use crate::engines::{Engines, StartOrder, Started};
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::job::server::ServerOrder;
 use crate::output;
-use crate::servers::{Servers, StartOrder, Started};
 use crate::view::text::align;
 use crate::workspace::cannot;
 use dbdyno_host::process_tree::process_start_time;
@@ -153,10 +153,10 @@ impl OneEngine {
 
     /// Installs it and starts it on the data in `place`, which is made if there is none.
     fn start(&self, cache: &Path, place: &Place, with_port: bool) -> Result<Started, Failure> {
-        for left in Servers::prepare_process()? {
+        for left in Engines::prepare_process()? {
             eprintln!("{left}");
         }
-        let servers = Servers::install(&self.plan, cache, false)?;
+        let servers = Engines::install(&self.plan, cache, false)?;
         // What a killed one left may be half made, and for other settings.
         place.clear()?;
         let started = self.start_installed(&servers, place, with_port);
@@ -168,7 +168,7 @@ impl OneEngine {
 
     fn start_installed(
         &self,
-        servers: &Servers,
+        servers: &Engines,
         place: &Place,
         with_port: bool,
     ) -> Result<Started, Failure> {

@@ -1,4 +1,5 @@
-//! Servers of a run: installed before anything is measured, started on a copy of a loaded template, asked until they
+//! Engines of a run that are not built in, installed before anything is measured. Servers among them are started on a
+//! copy of a loaded template, asked until they
 //! answer, and stopped again. What is started here is ours; a server that the user named is only spoken to.
 
 use crate::credentials::{NamedServer, named_server};
@@ -7,7 +8,7 @@ use crate::failure::Failure;
 use crate::fetch_progress::FetchVoice;
 use crate::interrupt;
 use crate::job::server::ServerOrder;
-use crate::job::texts;
+use crate::job::{LibraryOrder, texts};
 use crate::view::text::bytes;
 use dbdyno_load::driver::{Driver, OpenOptions, Receipt};
 use dbdyno_load::with_driver;
@@ -24,9 +25,9 @@ const OPEN_FILES: u64 = 65_536;
 /// Lines of a server's log that a message carries.
 const LOG_LINES: usize = 12;
 
-/// The servers of a plan, installed.
+/// The engines of a plan, installed.
 #[derive(Default)]
-pub struct Servers {
+pub struct Engines {
     installed: BTreeMap<String, Installed>,
     named: BTreeMap<String, NamedServer>,
 }
@@ -53,7 +54,7 @@ pub struct Started {
     running: Option<RunningServer>,
 }
 
-impl Servers {
+impl Engines {
     /// Makes this process the one that servers belong to, and removes what a killed dbdyno left. One sentence each.
     ///
     /// # Errors
@@ -67,21 +68,22 @@ impl Servers {
     ///
     /// # Errors
     /// If an engine cannot be had on this host.
-    pub fn install(plan: &Plan, cache: &Path, offline: bool) -> Result<Servers, Failure> {
-        let mut servers = Servers::default();
+    pub fn install(plan: &Plan, cache: &Path, offline: bool) -> Result<Engines, Failure> {
+        let mut servers = Engines::default();
         say_what_is_fetched(plan, cache)?;
         let is_run = |engine: &&PlannedEngine| {
             plan.trials_to_run().any(|trial| trial.engine == engine.label)
         };
         for engine in plan.engines.iter().filter(is_run) {
-            let Some(recipe) = &engine.server else { continue };
-            if let Some(url) = recipe.running_url() {
+            let Some(package) = engine.package() else { continue };
+            let running_url = engine.server.as_ref().and_then(ServerRecipe::running_url);
+            if let Some(url) = running_url {
                 servers.named.insert(engine.name.clone(), named_server(&engine.name, url)?);
             } else if !servers.installed.contains_key(&engine.name) {
                 let cache = Cache::open(cache)?;
                 let mut voice = FetchVoice::new(&engine.name);
                 let mut tell = |progress| voice.say(&progress);
-                let installed = cache.install(&engine.name, recipe, offline, &mut tell);
+                let installed = cache.install(&engine.name, package, offline, &mut tell);
                 voice.finish();
                 let installed = installed?;
                 servers.installed.insert(engine.name.clone(), installed);
@@ -93,6 +95,13 @@ impl Servers {
     /// What exactly is installed of an engine, in one line; it is part of a template's identity.
     pub fn installed_from(&self, engine: &PlannedEngine) -> String {
         self.installed.get(&engine.name).map_or(String::new(), |found| found.source.clone())
+    }
+
+    /// The shared object to open, if the engine is a library that is opened at run time.
+    pub fn library(&self, engine: &PlannedEngine) -> Option<LibraryOrder> {
+        let recipe = engine.library.as_ref()?;
+        let file = self.installed.get(&engine.name)?.prefix.join(&recipe.file);
+        Some(LibraryOrder { file, series: recipe.series.clone() })
     }
 
     /// Makes an empty data directory below `order.directory`.
@@ -204,10 +213,10 @@ fn say_what_is_fetched(plan: &Plan, cache: &Path) -> Result<(), Failure> {
     let cache = cache.is_dir().then(|| Cache::open(cache)).transpose()?;
     let mut missing: BTreeMap<&str, u64> = BTreeMap::new();
     for engine in &plan.engines {
-        let Some(recipe) = &engine.server else { continue };
+        let Some(package) = engine.package() else { continue };
         let is_there =
-            cache.as_ref().is_some_and(|cache| cache.installed(&engine.name, recipe).is_some());
-        let download = recipe.sources.first().map_or(0, Source::bytes);
+            cache.as_ref().is_some_and(|cache| cache.installed(&engine.name, package).is_some());
+        let download = package.sources.first().map_or(0, Source::bytes);
         if !is_there && download > 0 {
             missing.insert(&engine.name, download);
         }
