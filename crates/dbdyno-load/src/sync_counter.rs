@@ -1,7 +1,8 @@
 //! Counts what the process asks the kernel to force to disk, so that a durability setting can be held to its name.
 //!
 //! The C library's `fsync`, `fdatasync` and `msync` are defined here again: engines linked into this program call ours,
-//! which count and then make the system call. Writes to a file opened for synchronous writing are not seen.
+//! which count and then make the system call. So do libraries opened at run time, because a linker exports from a program
+//! what a shared library that it links defines as well (`tests/sync_counter.rs` holds it to that). Writes to a file opened for synchronous writing are not seen.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
