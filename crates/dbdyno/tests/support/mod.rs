@@ -4,6 +4,9 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub mod library;
+pub mod loop_disk;
+
 use dbdyno_load::arrival::{ArrivalLaw, ArrivalPlan};
 use dbdyno_load::clock::SECOND;
 use dbdyno_load::driver::{Driver, OpenOptions, mysql::Mysql, postgres::Postgres};
@@ -40,6 +43,16 @@ pub fn engine_file(name: &str) -> EngineFile {
     EngineFile::parse(shipped.file, shipped.text).expect("parses")
 }
 
+/// An engine's settings at a durability, the rest at their defaults.
+pub fn settings_at(engine: &EngineFile, durability: Durability) -> BTreeMap<String, String> {
+    let DurabilityMapping::Supported(promise) = &engine.durability[&durability] else {
+        panic!("{} has no durability {}", engine.name, durability.name());
+    };
+    let defaults = engine.settings.iter().map(|(name, setting)| (name, &setting.default));
+    let all = defaults.chain(&promise.settings);
+    all.map(|(name, value)| (name.clone(), value.to_string())).collect()
+}
+
 /// What a crash took away, counted over the hot row.
 #[derive(Debug, Clone, Copy)]
 pub struct Loss {
@@ -49,6 +62,21 @@ pub struct Loss {
     pub unknown: u64,
     /// By how much the counter has grown.
     pub counter: u64,
+}
+
+/// Crashes of each engine at each durability.
+pub fn crashes() -> u32 {
+    std::env::var("DBDYNO_CRASHES").ok().and_then(|text| text.parse().ok()).unwrap_or(3)
+}
+
+/// What was acknowledged is there, and nothing is there that was neither acknowledged nor unknown.
+pub fn assert_within(engine: &str, durability: Durability, loss: Loss) {
+    let Loss { acknowledged, unknown, counter } = loss;
+    assert!(
+        (acknowledged..=acknowledged + unknown).contains(&counter),
+        "{engine} at {}: {acknowledged} acknowledged, {unknown} unknown, {counter} counted",
+        durability.name()
+    );
 }
 
 /// A server with a loaded hot row, started anew for every crash.
@@ -67,16 +95,7 @@ impl Cluster {
         let cache = Cache::open(cache_directory()).expect("a cache");
         let installed =
             cache.install(&engine.name, recipe.package(), false, &mut |_| ()).expect("installs");
-        let DurabilityMapping::Supported(promise) = &engine.durability[&durability] else {
-            panic!("{} has no durability {}", engine.name, durability.name());
-        };
-        let mut settings: BTreeMap<String, String> = engine
-            .settings
-            .iter()
-            .map(|(name, setting)| (name.clone(), setting.default.to_string()))
-            .collect();
-        settings
-            .extend(promise.settings.iter().map(|(name, value)| (name.clone(), value.to_string())));
+        let settings = settings_at(&engine, durability);
         let site = Site {
             name: engine.name.clone(),
             recipe,
