@@ -3,6 +3,7 @@
 //! Every step is a transaction and asks the engine first how far the last attempt came, so a load that was killed goes
 //! on where it stopped and a finished one does nothing.
 
+use crate::clock::{self, Ns};
 use crate::driver::{Driver, DriverError};
 use dbdyno_workload::{Dataset, RowId};
 
@@ -20,6 +21,17 @@ pub struct LoadProgress {
     pub total: u64,
 }
 
+/// How long the parts of a load took, seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct LoadTimes {
+    /// Making tables and inserting rows.
+    pub insert_s: f64,
+    /// Random updates.
+    pub age_s: f64,
+    /// Bringing everything to disk and paying debts.
+    pub settle_s: f64,
+}
+
 /// Completes the dataset in the engine and settles it; `progress` is called after each transaction.
 ///
 /// # Errors
@@ -28,7 +40,8 @@ pub fn load<D: Driver>(
     driver: &D,
     dataset: &Dataset,
     progress: &mut dyn FnMut(LoadProgress),
-) -> Result<(), DriverError> {
+) -> Result<LoadTimes, DriverError> {
+    let mut lap = Lap(clock::now());
     let total = dataset.rows * u64::from(dataset.tables) + dataset.age_updates().left();
     let mut done = 0;
     driver.create_tables(dataset.tables)?;
@@ -43,6 +56,7 @@ pub fn load<D: Driver>(
         }
         done += dataset.rows;
     }
+    let insert_s = lap.seconds();
     let mut aged = driver.age_progress()?;
     let mut updates = dataset.age_updates().skip(aged as usize);
     loop {
@@ -54,5 +68,18 @@ pub fn load<D: Driver>(
         driver.age_rows(&batch, aged)?;
         progress(LoadProgress { done: done + aged, total });
     }
-    driver.settle()
+    let age_s = lap.seconds();
+    driver.settle()?;
+    Ok(LoadTimes { insert_s, age_s, settle_s: lap.seconds() })
+}
+
+/// The time since it was last asked.
+struct Lap(Ns);
+
+impl Lap {
+    fn seconds(&mut self) -> f64 {
+        let now = clock::now();
+        let last = std::mem::replace(&mut self.0, now);
+        (now - last) as f64 / clock::SECOND as f64
+    }
 }

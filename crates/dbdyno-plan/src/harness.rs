@@ -1,7 +1,7 @@
 //! The parameters that every experiment has beside those of its workload: how the load is offered and for how long.
 //!
-//! [`PARAMETERS`] declares them; [`Load`] is their resolved form for one trial. `seed` and `device_profile` belong
-//! to the whole plan and cannot be varied.
+//! [`PARAMETERS`] declares them; [`Load`] is their resolved form for one trial. `seed`, `device_profile`
+//! and `loading` belong to the whole plan and cannot be varied.
 
 use dbdyno_workload::{Kind, Parameter, Setting, Settings};
 use serde::{Deserialize, Serialize};
@@ -28,6 +28,9 @@ pub enum Arrival {
 }
 
 const ARRIVALS: &[&str] = &["closed", "uniform", "poisson", "burst-1s"];
+
+pub(crate) const EVERY_BLOCK: &str = "every-block";
+const LOADINGS: &[&str] = &["once", EVERY_BLOCK];
 
 const TRANSPORTS: &[&str] = &["own", "unix", "tcp"];
 const STATEMENTS: &[&str] = &["prepared", "text"];
@@ -123,11 +126,13 @@ pub const PARAMETERS: &[Parameter] = &[
         about: "Seed of the dataset, the request streams and the order of trials." },
     Parameter { name: "device_profile", kind: Kind::Flag, default: "true",
         about: "Whether the storage device is measured before and after the run." },
+    Parameter { name: "loading", kind: Kind::Choice(LOADINGS), default: "once",
+        about: "once: a dataset is loaded once and copied for each block; every-block: it is loaded anew for each, and measured." },
 ];
 
 pub(crate) const RATE: &str = "rate";
 /// Parameters with one value for the whole plan.
-pub(crate) const OF_WHOLE_PLAN: &[&str] = &["seed", "device_profile"];
+pub(crate) const OF_WHOLE_PLAN: &[&str] = &["seed", "device_profile", "loading"];
 
 /// What a parameter of the harness or of a workload takes.
 pub(crate) fn wanted(parameter: &Parameter) -> Wanted<'static> {

@@ -38,6 +38,9 @@ pub struct Plan {
     pub workload: PlannedWorkload,
     /// Whether the storage device is measured before and after.
     pub device_profile: bool,
+    /// Whether each block loads its dataset anew, and measures that, or copies one that is loaded once.
+    #[serde(default)]
+    pub loads_every_block: bool,
     /// How often every cell is measured.
     pub repeats: u32,
     /// In which order.

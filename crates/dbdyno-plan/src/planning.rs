@@ -59,6 +59,7 @@ pub fn plan(catalogue: &Catalogue<'_>, request: &PlanRequest) -> Result<Plan, In
         seed: resolved.seed,
         workload: PlannedWorkload { name: workload.name.to_string(), version: workload.version },
         device_profile: resolved.device_profile,
+        loads_every_block: resolved.loads_every_block,
         repeats: resolved.repeat,
         order: file.order,
         factors: resolved.factors.iter().map(planned_factor).collect(),
@@ -417,7 +418,9 @@ fn list_work(
         let seconds = facts.rows as f64 / speeds.load_rows_per_s
             + facts.aging_updates as f64 / speeds.aging_updates_per_s;
         disk_bytes.insert(&cell.dataset_id, disk);
-        work.loads.push(estimate::Load { seconds, disk_bytes: disk });
+        let of_dataset = blocks.iter().filter(|block| block.dataset == cell.dataset_id).count();
+        let times = if resolved.loads_every_block { of_dataset } else { 1 };
+        work.loads.push(estimate::Load { seconds: seconds * times as f64, disk_bytes: disk });
         datasets.push(PlannedDataset {
             id: cell.dataset_id.clone(),
             engine: engine.label(),

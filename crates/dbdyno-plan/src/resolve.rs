@@ -11,7 +11,7 @@ use dbdyno_workload::{Parameter, Setting, Settings};
 use crate::catalogue::{ChosenEngine, WorkloadFacts};
 use crate::engine_file::EngineFile;
 use crate::experiment::{ENGINE_SETTING, ExperimentFile, REPEAT, REPEATS_MAX, Scale};
-use crate::harness::{self, Load};
+use crate::harness::{self, EVERY_BLOCK, Load};
 use crate::input_error::{InputError, Place};
 use crate::toml_reader::Entry;
 use crate::value::{Raw, Value, Wanted};
@@ -39,6 +39,8 @@ pub(crate) struct Resolved {
     pub(crate) repeat: u32,
     pub(crate) seed: u64,
     pub(crate) device_profile: bool,
+    /// Whether each block loads its dataset anew.
+    pub(crate) loads_every_block: bool,
     file: String,
 }
 
@@ -151,6 +153,7 @@ pub(crate) fn resolve(
         repeat: scale.and_then(|scale| scale.repeat).unwrap_or(file.repeat),
         seed: 0,
         device_profile: true,
+        loads_every_block: false,
         file: file.file.clone(),
     };
     for entry in &file.vary {
@@ -174,6 +177,7 @@ pub(crate) fn resolve(
         _ => unreachable!("seed is a whole number"),
     };
     resolved.device_profile = resolved.value("device_profile") == Setting::Flag(true);
+    resolved.loads_every_block = resolved.value("loading") == Setting::Text(EVERY_BLOCK.to_owned());
     Ok(resolved)
 }
 

@@ -20,8 +20,10 @@ macro_rules! shipped {
 }
 
 /// Experiments, in the order of the documents they come from.
-pub const EXPERIMENTS: &[NamedText<'static>] =
-    &[shipped!("biebermarks", "experiments/biebermarks.toml")];
+pub const EXPERIMENTS: &[NamedText<'static>] = &[
+    shipped!("biebermarks", "experiments/biebermarks.toml"),
+    shipped!("versions", "experiments/versions.toml"),
+];
 
 /// What engines of one family have in common; an engine file names its family and says what is different.
 pub const FAMILIES: &[NamedText<'static>] = &[

@@ -181,6 +181,29 @@ pub const METRICS: &[Metric] = &[
         "MB",
         "Resident memory at the end of the measured interval, client and engine together.",
     ),
+    number(
+        "load_rows_per_s",
+        "1/s",
+        "Rows inserted per second while the block's dataset was loaded in key order, ageing and settling not counted; \
+         only with loading = every-block.",
+    ),
+    number("load_s", "s", "Seconds that the block's dataset took: inserting, ageing and settling."),
+    number(
+        "load_settle_s",
+        "s",
+        "Seconds of load_s after the last row or update, until everything was on disk and debts were paid.",
+    ),
+    number(
+        "load_cpu_us_per_row",
+        "us/row",
+        "CPU time of load_s per row, client and engine together, user and system.",
+    ),
+    number(
+        "load_write_kb_per_row",
+        "KB/row",
+        "KB per row of load_s that client and engine made dirty in files.",
+    ),
+    number("loaded_mb", "MB", "Disk that the data directory took once it was loaded."),
     word("trial_end", "Measured, Invalid, Unsupported, Failed or NotRun."),
     word("trial_end_reason", "Why the trial did not end Measured."),
 ];

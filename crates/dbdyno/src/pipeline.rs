@@ -10,6 +10,7 @@ use crate::exit_code;
 use crate::failure::Failure;
 use crate::instrument;
 use crate::interrupt;
+use crate::job::load_cost::LoadCost;
 use crate::job::run::{JobEnd, Watch, run as run_job};
 use crate::job::{EngineOrder, LoadOrder, Order, Report, TrialOrder, Work};
 use crate::progress::Progress;
@@ -65,11 +66,11 @@ pub fn execute(
     let mut stand = Stand::set_up(plan, means, &engines, writer, progress)?;
     stand.seal_what_is_not_run()?;
     for planned in stand.unfinished_blocks() {
-        let template = stand.load(planned)?;
+        let (template, cost) = stand.load(planned)?;
         let workspace = stand.workspace.clone();
         let mut block = stand.block(planned, &workspace, template)?;
         for trial in stand.unsealed_trials(planned) {
-            let record = stand.measure(trial, &mut block)?;
+            let record = stand.measure(trial, &mut block, cost.as_ref())?;
             stand.writer.seal_trial(&record)?;
         }
         block.stop()?;
@@ -201,13 +202,18 @@ impl<'a> Stand<'a> {
         self.plan.engine(label).ok_or_else(missing)
     }
 
-    /// Completes the template of a block's dataset, or finds it complete, and returns its data directory.
-    fn load(&mut self, block: &PlannedBlock) -> Result<PathBuf, Failure> {
+    /// Completes the template of a block's dataset, or finds it complete, and returns its data directory; and what that
+    /// cost, if the plan has every block loaded anew to measure it.
+    fn load(&mut self, block: &PlannedBlock) -> Result<(PathBuf, Option<LoadCost>), Failure> {
         let trials = self.unsealed_trials(block);
         let Some(first) = trials.first() else {
             return Err(Failure::other("a block without trials was to be loaded"));
         };
-        let directory = self.means.results.join("cache").join("datasets").join(&block.dataset);
+        let every_block = self.plan.loads_every_block;
+        let directory = match every_block {
+            true => self.workspace.empty_template()?,
+            false => self.means.results.join("cache").join("datasets").join(&block.dataset),
+        };
         let engine = self.planned_engine(&block.engine)?;
         let settings = self.plan.dataset(&block.dataset).map(|dataset| &dataset.engine_settings);
         let settings = settings.unwrap_or(&first.engine_settings);
@@ -223,7 +229,7 @@ impl<'a> Stand<'a> {
             let message = format!("{}: the dataset cannot be loaded: {failure}", block.engine);
             Failure::new(failure.code, message)
         };
-        let reused = match &engine.server {
+        let cost = match &engine.server {
             None => self.run_load(&order, &label),
             Some(recipe) if recipe.running_url().is_some() => {
                 let directory = self.workspace.server_directory();
@@ -237,11 +243,13 @@ impl<'a> Stand<'a> {
             }
             Some(_) => self.load_server(&order, &load, &label, settings),
         };
-        if !reused.map_err(failed)? {
-            let loads = self.plan.datasets.len().max(1) as f64;
-            self.progress.advance(self.plan.expected_seconds(estimate::LOADING) / loads);
+        let cost = cost.map_err(failed)?;
+        if cost.is_some() {
+            let plan = self.plan;
+            let loads = if every_block { plan.blocks.len() } else { plan.datasets.len() };
+            self.progress.advance(plan.expected_seconds(estimate::LOADING) / loads.max(1) as f64);
         }
-        Ok(data)
+        Ok((data, cost.filter(|_| every_block)))
     }
 
     /// Completes a template by a server that runs on it.
@@ -251,14 +259,14 @@ impl<'a> Stand<'a> {
         load: &LoadOrder,
         label: &str,
         settings: &BTreeMap<String, PlanValue>,
-    ) -> Result<bool, Failure> {
+    ) -> Result<Option<LoadCost>, Failure> {
         let engine = self.planned_engine(&order.engine.label)?;
         let version = self.engines.installed_from(engine);
         let template = Template::open(&load.template, &load.fingerprint, &version)?;
         let data = &order.engine.data_directory;
         let start = StartOrder { engine, settings, directory: &load.template, with_port: false };
         match template.begin(data)? {
-            template::State::Complete => return Ok(true),
+            template::State::Complete => return Ok(None),
             template::State::Begun => {}
             template::State::Empty => self.engines.init(&start)?,
         }
@@ -268,18 +276,18 @@ impl<'a> Stand<'a> {
         let done = self.run_load(&Order { engine, ..order.clone() }, label);
         // A clean stop also after a failure: what was loaded is used by the next attempt.
         started.stop()?;
-        done?;
+        let cost = done?;
         force_to_disk(&load.template)?;
         template.complete()?;
-        Ok(false)
+        Ok(cost)
     }
 
-    fn run_load(&self, order: &Order, label: &str) -> Result<bool, Failure> {
+    fn run_load(&self, order: &Order, label: &str) -> Result<Option<LoadCost>, Failure> {
         let mut follow = Follow { progress: self.progress, label, block: None, server_ended: None };
         let end = run_job(order, LOAD_LIMIT, &mut follow)?;
         interrupt::check()?;
         match end {
-            JobEnd::Reported(Report::Loaded { reused }) => Ok(reused),
+            JobEnd::Reported(Report::Loaded { cost }) => Ok(cost),
             JobEnd::Reported(Report::Failed { reason, code, .. }) => {
                 Err(Failure::new(code, reason))
             }
@@ -324,6 +332,7 @@ impl<'a> Stand<'a> {
         &mut self,
         trial: &PlannedTrial,
         block: &mut Block<'_>,
+        load_cost: Option<&LoadCost>,
     ) -> Result<TrialRecord, Failure> {
         interrupt::check()?;
         let started = (SystemTime::now(), std::time::Instant::now());
@@ -357,6 +366,7 @@ impl<'a> Stand<'a> {
             load: trial.load.clone(),
             clock_read_ns: self.instrument.clock_read_ns,
             null_driver_ns: self.instrument.null_driver_ns_median(),
+            load_cost: load_cost.cloned(),
         };
         let work = Work::Trial(Box::new(work));
         let order = self.order(trial, &trial.engine_settings, &ready.data, work);

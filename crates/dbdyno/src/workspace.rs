@@ -54,6 +54,16 @@ impl Workspace {
         Ok(data)
     }
 
+    /// An empty directory for a dataset that only one block uses.
+    ///
+    /// # Errors
+    /// If what the last block left cannot be removed.
+    pub fn empty_template(&self) -> Result<PathBuf, Failure> {
+        let template = self.directory.join("load");
+        remove(&template)?;
+        Ok(template)
+    }
+
     /// Directory of the server of the block that is measured: its data, socket, log.
     pub fn server_directory(&self) -> PathBuf {
         self.directory.join("server")

@@ -1,5 +1,6 @@
 //! Loads a dataset: into a template directory of an engine library, or into a server that runs already.
 
+use super::load_cost::{LoadCost, LoadMeter};
 use super::{LoadOrder, Order, Report, tell};
 use crate::failure::Failure;
 use crate::template::{State, Template};
@@ -13,17 +14,17 @@ use std::time::{Duration, Instant};
 
 const REPORT_EVERY: Duration = Duration::from_millis(200);
 
-/// Makes the dataset complete. Returns whether it was complete before.
-pub fn load(order: &Order, load: &LoadOrder) -> Result<bool, Failure> {
+/// Makes the dataset complete. Returns what that cost; nothing if it was complete before.
+pub fn load(order: &Order, load: &LoadOrder) -> Result<Option<LoadCost>, Failure> {
     with_driver!(order.engine.driver.as_str(), D => match order.engine.server {
         Some(_) => into_server::<D>(order, load),
         None => into_directory::<D>(order, load),
     })
 }
 
-fn into_directory<D: Driver>(order: &Order, load: &LoadOrder) -> Result<bool, Failure> {
+fn into_directory<D: Driver>(order: &Order, load: &LoadOrder) -> Result<Option<LoadCost>, Failure> {
     if !D::KEEPS_FILES {
-        return Ok(true);
+        return Ok(None);
     }
     let options = order.open_options(1, &ClientLoad::default())?;
     fs::create_dir_all(&load.template).map_err(cannot("make", &load.template))?;
@@ -31,17 +32,17 @@ fn into_directory<D: Driver>(order: &Order, load: &LoadOrder) -> Result<bool, Fa
     order.engine.check_series(&version)?;
     let template = Template::open(&load.template, &load.fingerprint, &version)?;
     if template.begin(&options.directory)? == State::Complete {
-        return Ok(true);
+        return Ok(None);
     }
     template.begun()?;
-    complete::<D>(&options, order)?;
+    let cost = complete::<D>(&options, order)?;
     template.complete()?;
-    Ok(false)
+    Ok(Some(cost))
 }
 
 /// On a server that the user named there is no template: what an earlier load left is used if it is the same dataset,
 /// and replaced if it is not. The template of a server of ours is in the parent's hands.
-fn into_server<D: Driver>(order: &Order, load: &LoadOrder) -> Result<bool, Failure> {
+fn into_server<D: Driver>(order: &Order, load: &LoadOrder) -> Result<Option<LoadCost>, Failure> {
     let options = order.open_options(1, &ClientLoad::default())?;
     D::create_database(&options)?;
     let is_named = order.engine.server.as_ref().is_some_and(|server| server.is_named);
@@ -50,30 +51,32 @@ fn into_server<D: Driver>(order: &Order, load: &LoadOrder) -> Result<bool, Failu
         let dataset = format!("'{}'", load.fingerprint.replace('\'', ""));
         let same = format!("SELECT count(*) FROM made_by_dbdyno WHERE dataset = {dataset}");
         if driver.statement(&same)? == Some(1) {
-            return Ok(true);
+            return Ok(None);
         }
         drop(driver);
         D::drop_database(&options)?;
         D::create_database(&options)?;
-        complete::<D>(&options, order)?;
+        let cost = complete::<D>(&options, order)?;
         let note = format!("UPDATE made_by_dbdyno SET dataset = {dataset}");
         D::open(&options)?.statement(&note)?;
-        return Ok(false);
+        return Ok(Some(cost));
     }
-    complete::<D>(&options, order)?;
-    Ok(false)
+    complete::<D>(&options, order).map(Some)
 }
 
-fn complete<D: Driver>(options: &OpenOptions, order: &Order) -> Result<(), Failure> {
+fn complete<D: Driver>(options: &OpenOptions, order: &Order) -> Result<LoadCost, Failure> {
+    let dataset = order.dataset()?;
+    let meter = LoadMeter::start(order.engine.server.as_ref().and_then(|server| server.process))?;
     let driver = D::open(options)?;
     let mut last_told = Instant::now();
-    dataset::load(&driver, &order.dataset()?, &mut |progress| {
+    let times = dataset::load(&driver, &dataset, &mut |progress| {
         if last_told.elapsed() >= REPORT_EVERY {
             last_told = Instant::now();
             tell(&Report::Loading { done: progress.done, total: progress.total });
         }
     })?;
-    Ok(())
+    let rows = dataset.rows * u64::from(dataset.tables);
+    meter.cost(rows, times, &order.engine.data_directory)
 }
 
 /// The library's version, asked of an empty database beside the template, which is removed again.

@@ -3,8 +3,10 @@
 //! The command starts itself again as `dbdyno job`, writes one [`Order`] to its standard input and reads [`Report`]s,
 //! one JSON line each, from its standard output. `run` is the parent's side; `load` and `trial` are the child's.
 
+mod crash;
 mod effective;
 pub mod load;
+pub mod load_cost;
 pub mod run;
 pub mod server;
 pub mod settle;
@@ -16,6 +18,7 @@ use dbdyno_load::driver::OpenOptions;
 use dbdyno_plan::{ClientLoad, Load, LogSyncs, Value};
 use dbdyno_record::TrialRecord;
 use dbdyno_workload::{Dataset, HotRow, Seed, Setting};
+use load_cost::LoadCost;
 use serde::{Deserialize, Serialize};
 use server::{ServerOrder, client_options};
 use std::collections::BTreeMap;
@@ -102,6 +105,8 @@ pub struct TrialOrder {
     pub clock_read_ns: f64,
     /// One request on the null driver here, ns.
     pub null_driver_ns: f64,
+    /// What loading the block's dataset cost, if that is a result of the run.
+    pub load_cost: Option<LoadCost>,
 }
 
 /// What the child says, one line each.
@@ -116,8 +121,8 @@ pub enum Report {
     },
     /// The template is complete; nothing had to be done if it was before.
     Loaded {
-        /// Whether it was complete before.
-        reused: bool,
+        /// What it cost; nothing if it was complete before.
+        cost: Option<LoadCost>,
     },
     /// Completions per second of the interval that has just ended.
     Rate(f64),
@@ -207,9 +212,10 @@ pub fn main() -> Result<(), Failure> {
         .map_err(|error| Failure::other(format!("read the order: {error}")))?;
     let order: Order = serde_json::from_str(&text).map_err(Failure::json)?;
     die_with_parent(order.parent)?;
+    crash::say_where();
     let mut engine_version = String::new();
     let done = match &order.work {
-        Work::Load(load) => load::load(&order, load).map(|reused| Report::Loaded { reused }),
+        Work::Load(load) => load::load(&order, load).map(|cost| Report::Loaded { cost }),
         Work::Trial(trial) => trial::measure(&order, trial, &mut engine_version)
             .map(|record| Report::Trial(Box::new(record))),
     };

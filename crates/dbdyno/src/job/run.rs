@@ -3,7 +3,7 @@
 //! Jobs are started from the command's main thread and killed by the kernel when that thread ends, so none outlives
 //! the command, however it ends.
 
-use super::{Order, Report};
+use super::{Order, Report, crash};
 use crate::failure::Failure;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -55,7 +55,9 @@ pub fn run(order: &Order, limit: Duration, watch: &mut dyn Watch) -> Result<JobE
         child.wait().map_err(|error| Failure::other(format!("cannot wait for a job: {error}")))?;
     Ok(match (last, ended) {
         (Some(report), Ended::ByItself(_)) => JobEnd::Reported(report),
-        (None, Ended::ByItself(words)) => JobEnd::Died(format!("{}{words}", describe(status))),
+        (None, Ended::ByItself(words)) => {
+            JobEnd::Died(format!("{}{}", describe(status), last_words(&words)))
+        }
         (_, Ended::TookTooLong) => {
             JobEnd::Died(format!("it was ended after {} s without an end", limit.as_secs()))
         }
@@ -64,7 +66,7 @@ pub fn run(order: &Order, limit: Duration, watch: &mut dyn Watch) -> Result<JobE
 }
 
 enum Ended {
-    /// With what it wrote to standard error, as the end of a sentence.
+    /// With what it wrote to standard error.
     ByItself(String),
     TookTooLong,
     ByReason(String),
@@ -111,14 +113,26 @@ fn follow(child: &mut Child, limit: Duration, watch: &mut dyn Watch) -> (Option<
     };
     let _ = reader.join();
     let words = words.join().unwrap_or_default();
-    let last_line = words.lines().rev().find(|line| !line.trim().is_empty());
-    let words = last_line.map_or(String::new(), |line| format!("; its last words: {line}"));
     (last, ended_early.unwrap_or(Ended::ByItself(words)))
+}
+
+/// Where a crash happened or what was said last, as the end of a sentence.
+fn last_words(words: &str) -> String {
+    let last_line = || words.lines().rev().find(|line| !line.trim().is_empty());
+    match (crash::stack(words), last_line()) {
+        (Some(stack), _) => format!(" {stack}"),
+        (None, Some(line)) => format!("; its last words: {line}"),
+        (None, None) => String::new(),
+    }
 }
 
 fn describe(status: ExitStatus) -> String {
     match (status.signal(), status.code()) {
-        (Some(signal), _) => format!("its process was ended by signal {signal}"),
+        (Some(signal), _) => {
+            let name =
+                crash::signal_name(signal).map_or(String::new(), |name| format!(" ({name})"));
+            format!("its process was ended by signal {signal}{name}")
+        }
         (None, Some(code)) => format!("its process ended with exit code {code}"),
         (None, None) => "its process ended".to_owned(),
     }

@@ -1,6 +1,7 @@
 //! One trial, from opening the engine to the record of how it went.
 
 use super::effective;
+use super::load_cost::LoadCost;
 use super::server::ServerOrder;
 use super::settle::{self, Settled};
 use super::{Order, Report, TrialOrder, tell};
@@ -90,6 +91,9 @@ fn measure_on<D: Driver>(
     let mut derived =
         derive_from(order, trial, &what, &trialed, &observer, (settled, seen, threads))?;
     let end = end_of(order, &trialed, &observer, seen);
+    for (name, value) in trial.load_cost.iter().flat_map(LoadCost::metrics) {
+        derived.put(name, value);
+    }
     if let Some(files) = &engine_files {
         derived.put("server_files_mb", files.bytes as f64 / f64::from(1 << 20));
     }
