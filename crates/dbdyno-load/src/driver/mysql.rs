@@ -180,10 +180,10 @@ impl Driver for Mysql {
             }
             made => made?,
         };
-        mark(&server).or_else(|fault| {
+        mark(&server).map_err(|fault| {
             // Without its mark nobody could tell later whose it is. The first fault says what is wrong.
             let _ = control.query(format!("DROP DATABASE {database}").as_bytes());
-            Err(fault.into())
+            fault.into()
         })
     }
 
