@@ -27,10 +27,6 @@ pub use namespace::can_isolate;
 /// The descriptor over which the launcher says why it failed; closed by exec.
 const REPORT: i32 = 3;
 
-/// Memory that a server may lock, if the host lets us say so: PostgreSQL makes a ring of io_uring, two pages of it, for
-/// each of its 2,200 possible connections, which is twice the usual limit of 8 MiB.
-const LOCKED_BYTES: u64 = 256 << 20;
-
 /// The body of `dbdyno launch`. Does not return: the process becomes the server, or ends with exit code 1.
 pub fn launch_main() -> ! {
     // Only the three standard descriptors are ours: whatever else was inherited ends at exec.
@@ -70,8 +66,6 @@ fn launch(order: &LaunchOrder) -> Result<Infallible, ProvisionError> {
         .map_err(|error| wrong("forbid core files", &error))?;
     system_calls::limit(libc::RLIMIT_NOFILE, order.open_files)
         .map_err(|error| wrong("set the limit of open files", &error))?;
-    system_calls::limit(libc::RLIMIT_MEMLOCK, LOCKED_BYTES)
-        .map_err(|error| wrong("set the limit of locked memory", &error))?;
     if order.identity.from_root {
         system_calls::become_user(order.identity.uid, order.identity.gid)
             .map_err(|error| wrong("become the server's user", &error))?;
