@@ -404,9 +404,8 @@ mod tests {
     #[test]
     fn a_ring_that_is_refused_ends_with_an_error() {
         for pushes in [0, 100] {
-            let Ok(mut ring) = Uring::new(1) else {
-                return println!("Unsupported: the kernel has no io_uring for us");
-            };
+            // A host without io_uring has no ring that could fail.
+            let Ok(mut ring) = Uring::new(1) else { return };
             let (ours, _theirs) = UnixStream::pair().expect("a pair");
             ring.watch(0, ours.as_raw_fd()).expect("is watched");
             assert_eq!(ring.wait(Some(1)).expect("the ring works"), 0);
