@@ -148,6 +148,12 @@ pub fn measure<D: Driver, S: RequestStream + Send>(
             .map(|worker| worker.join().map_err(|_| DriverError::new("a client panicked")))
             .collect::<Result<Vec<_>, _>>()?;
         hand_over(start, observer);
+        if let Some(error) = ends.iter().find_map(|thread| thread.end.queue_error) {
+            let error = std::io::Error::from_raw_os_error(error);
+            return Err(DriverError::new(format!(
+                "the kernel's event queue of clients failed: {error}"
+            )));
+        }
         Ok(gather(timeline, ends))
     })
 }

@@ -32,8 +32,9 @@ pub(crate) const MARKER: &str = "made_by_dbdyno";
 /// The refusal of a database that somebody else made.
 pub(crate) fn not_ours(server: &Server) -> DriverError {
     DriverError::new(format!(
-        "the server at {} has a database \"{}\" that dbdyno did not make (it has tables, and none named {MARKER}): \
-         rename or drop it yourself, or use another server; nothing in it was touched",
+        "the server at {} has a database \"{}\" that dbdyno did not make (no table in it is named {MARKER}): \
+         rename or drop it yourself, or use another server; nothing in it was touched. If it is empty, a dbdyno that was \
+         killed as it made it may have left it",
         server.address, server.database
     ))
 }

@@ -37,12 +37,17 @@ pub struct Lane<S> {
 pub struct WorkerEnd {
     /// Requests that were due before the end and never sent, because the client was too far behind.
     pub unsent: u64,
+    /// The system's number for why the kernel would not serve connections any more, which ended the thread's work.
+    pub queue_error: Option<i32>,
 }
 
 impl WorkerEnd {
     /// Two ends together.
     pub fn and(self, other: WorkerEnd) -> WorkerEnd {
-        WorkerEnd { unsent: self.unsent + other.unsent }
+        WorkerEnd {
+            unsent: self.unsent + other.unsent,
+            queue_error: self.queue_error.or(other.queue_error),
+        }
     }
 }
 
@@ -67,7 +72,8 @@ pub fn work<C: Client, S: RequestStream>(
                 recorder.sent_late(request.class);
             }
         } else if now >= limits.give_up {
-            return WorkerEnd { unsent: 1 + arrival.count_rest(now, limits.end) };
+            let unsent = 1 + arrival.count_rest(now, limits.end);
+            return WorkerEnd { unsent, ..WorkerEnd::default() };
         }
         let sent = now;
         let outcome = client.execute(&request);

@@ -15,8 +15,8 @@ use dbdyno_workload::rng::Seed;
 use dbdyno_workload::{Action, Request, RowId};
 use std::fs;
 use std::path::Path;
-use support::Counting;
 use support::mysql_server::{MysqlServer, options_of, user};
+use support::{Counting, loaded};
 
 const SECRET: &str = r#"it's a "\secret\", longer than 32 bytes: zzzzzzzzzzzz"#;
 
@@ -177,17 +177,6 @@ fn rows_of_every_size_are_kept() {
     }
 }
 
-/// A driver on a server with one table of ten rows.
-fn loaded(options: &OpenOptions) -> Mysql {
-    Mysql::create_database(options).expect("a database");
-    let driver = Mysql::open(options).expect("opens");
-    driver.create_tables(1).expect("makes a table");
-    if driver.last_row(0) == Ok(None) {
-        driver.insert_rows(0, 1..=10, &|_, filler| filler.resize(100, b'x')).expect("inserts");
-    }
-    driver
-}
-
 fn refused_as(class: FailureClass, code: i32) -> Outcome {
     Outcome::Refused(Failure { class, code })
 }
@@ -198,7 +187,7 @@ fn a_refused_request_did_nothing() {
     let server = MysqlServer::start(&["--innodb-lock-wait-timeout=1"]);
     for transaction in [Transaction::Autocommit, Transaction::BeginCommit] {
         let client = ClientOptions { transaction, ..ClientOptions::default() };
-        let driver = loaded(&server.options(client));
+        let driver = loaded::<Mysql>(&server.options(client));
         let mut client = driver.connect(1).expect("connects");
         let mut other = Control::open(&server.login(), true).expect("logs in");
         other.query(b"BEGIN").expect("begins");
@@ -223,7 +212,7 @@ fn a_refused_request_did_nothing() {
 #[test]
 fn connections_end() {
     let mut server = MysqlServer::start(&[]);
-    let driver = loaded(&server.options(ClientOptions::default()));
+    let driver = loaded::<Mysql>(&server.options(ClientOptions::default()));
     let mut client = driver.connect(1).expect("connects");
     let increment = request(1, Action::Increment);
     assert_eq!(client.execute(&increment), Outcome::Acknowledged);
@@ -269,7 +258,7 @@ fn many_requests_are_under_way() {
 
 /// Measures increments of a row by several clients and holds them against the counters.
 fn counts_when_measured(options: &OpenOptions) {
-    let driver = loaded(options);
+    let driver = loaded::<Mysql>(options);
     let before = driver.counter_sum(0).expect("adds up");
     let shape = Shape {
         clients: 6,

@@ -3,67 +3,27 @@
 
 mod support;
 
-use dbdyno_load::arrival::{Arrival, ArrivalLaw, ArrivalPlan, Timeline};
+use dbdyno_load::arrival::ArrivalLaw;
 use dbdyno_load::clock::{self, Ns, SECOND};
 use dbdyno_load::driver::{Client, Driver, OpenOptions, postgres::Postgres};
 use dbdyno_load::instrument::Totals;
-use dbdyno_load::measure::{Measured, Shape, measure};
+use dbdyno_load::measure::{Measured, Shape};
 use dbdyno_load::outcome::{FailureClass, Outcome};
 use dbdyno_load::server::{
     Address, ClientOptions, EventQueue, Server, Statements, Tls, Transaction,
 };
-use dbdyno_workload::rng::Seed;
 use dbdyno_workload::{Action, Request};
 use std::sync::Mutex;
 use std::time::Duration;
-use support::Counting;
 use support::postgres_server::{PASSWORD, PostgresServer};
+use support::schedule::{self, due_by_schedule, run, shape};
+use support::{Counting, loaded};
 
-const MS: Ns = 1_000_000;
 /// Tests of time must not share the machine with each other.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-fn shape(law: ArrivalLaw, rate_per_s: f64, measured_ns: Ns) -> Shape {
-    let rates_per_s = if law == ArrivalLaw::Closed { vec![] } else { vec![rate_per_s] };
-    Shape {
-        clients: 8,
-        tables: 1,
-        classes: 1,
-        arrival: ArrivalPlan { law, rates_per_s },
-        warmup_ns: 100 * MS,
-        measured_ns,
-        drain_limit_ns: 5 * SECOND,
-        retries_max: u32::MAX,
-        seed: Seed(5),
-    }
-}
-
 fn open(options: &OpenOptions) -> Postgres {
-    let driver = Postgres::open(options).expect("opens");
-    driver.create_tables(1).expect("makes a table");
-    if driver.last_row(0).expect("reads").is_none() {
-        driver.insert_rows(0, 1..=10, &|_, filler| filler.resize(100, 7)).expect("inserts");
-    }
-    driver
-}
-
-fn run(driver: &Postgres, shape: &Shape) -> (Measured<Counting>, Totals) {
-    let mut totals = Totals::default();
-    let measured = measure(driver, shape, |_| Counting::default(), &mut totals);
-    (measured.expect("clients start"), totals)
-}
-
-/// Requests that the schedule makes due in the measured interval, worked out without running anything.
-fn due_by_schedule(shape: &Shape, timeline: Timeline) -> u64 {
-    (0..shape.clients)
-        .map(|client| {
-            let mut arrival =
-                Arrival::new(&shape.arrival, timeline, client, shape.clients, shape.seed);
-            let due_times = std::iter::from_fn(|| Some(arrival.next_due(0)));
-            let due_times = due_times.take_while(|&due| due < timeline.end);
-            due_times.filter(|&due| due >= timeline.measure_start).count() as u64
-        })
-        .sum()
+    loaded(options)
 }
 
 fn acknowledged(measured: &Measured<Counting>) -> u64 {
@@ -278,17 +238,7 @@ fn run_while(
     act: impl FnOnce() + Send,
 ) -> (Measured<Counting>, Totals, u64) {
     let client = ClientOptions { threads: 1, event_queue, ..ClientOptions::default() };
-    let driver = open(&server.options_with(client));
-    let shape = Shape { drain_limit_ns: SECOND, ..shape(ArrivalLaw::Uniform, 500.0, measured_ns) };
-    let (measured, totals) = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            std::thread::sleep(Duration::from_millis(1_100));
-            act();
-        });
-        run(&driver, &shape)
-    });
-    let due = due_by_schedule(&shape, measured.timeline);
-    (measured, totals, due)
+    schedule::run_while(&open(&server.options_with(client)), measured_ns, act)
 }
 
 /// One connection that is closed by the server is opened again; the schedule goes on.
@@ -356,32 +306,4 @@ fn a_server_that_is_gone_is_not_waited_for_by(event_queue: EventQueue) {
     assert!(measured.unsent > 300, "{}", measured.unsent);
     let unknown: u64 = measured.streams.iter().map(|stream| stream.unknown).sum();
     assert_eq!(unknown, counts.unknown);
-}
-
-/// A server that stands still for two of ten seconds: a fifth of the requests wait, one second on average.
-#[test]
-fn a_stall_shows_in_response_time() {
-    let _alone = ONE_AT_A_TIME.lock();
-    for event_queue in [EventQueue::Epoll, EventQueue::IoUring] {
-        a_stall_shows_in_response_time_by(event_queue);
-    }
-}
-
-fn a_stall_shows_in_response_time_by(event_queue: EventQueue) {
-    let server = PostgresServer::start(None);
-    let (measured, totals, due) = run_while(&server, event_queue, 10 * SECOND, || {
-        server.signal_all(libc::SIGSTOP);
-        std::thread::sleep(Duration::from_secs(2));
-        server.signal_all(libc::SIGCONT);
-    });
-    let counts = &totals.due_in_measured;
-    assert_eq!((counts.response_time_ns.len(), due), (5_000, 5_000));
-    assert_eq!((measured.unsent, measured.counters.reconnects), (0, 0));
-    let near = |what: &str, found_ns: f64, expected_ns: f64| {
-        let ratio = found_ns / expected_ns;
-        assert!((0.9..1.1).contains(&ratio), "{what}: {found_ns} ns, expected {expected_ns} ns");
-    };
-    near("mean", counts.response_time_ns.mean(), 0.2e9);
-    near("p95", counts.response_time_ns.value_at_quantile(0.95) as f64, 1.5e9);
-    near("p99", counts.response_time_ns.value_at_quantile(0.99) as f64, 1.9e9);
 }

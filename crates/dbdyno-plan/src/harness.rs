@@ -113,7 +113,7 @@ pub const PARAMETERS: &[Parameter] = &[
     Parameter { name: "transaction", kind: Kind::Choice(TRANSACTIONS), default: "autocommit",
         about: "What a request is on a server: autocommit, or begin-commit (three round trips)." },
     Parameter { name: "pipeline", kind: Kind::Integer { min: 1, max: 1_024 }, default: "1",
-        about: "Requests that each client of a server may have under way at a time." },
+        about: "Requests that each client of a server may have under way at a time; not with transaction=begin-commit." },
     Parameter { name: "client_threads", kind: Kind::Integer { min: 0, max: 1_024 }, default: "0",
         about: "Threads that serve all clients of a server; 0 is a quarter of the cores, at least one." },
     Parameter { name: "retries", kind: Kind::Integer { min: 0, max: 1_000_000_000 }, default: "1000000",
@@ -207,6 +207,13 @@ impl Load {
                 });
             }
             _ => {}
+        }
+        if text("transaction") == "begin-commit" && integer("pipeline") > 1 {
+            return Err(Misfit {
+                key: "pipeline",
+                message: "means nothing when transaction is begin-commit: a connection has one transaction at a time; \
+                          leave it out or set transaction to autocommit",
+            });
         }
         Ok(Load {
             dop: u32::try_from(integer("dop")).expect("dop was read within its bounds"),

@@ -244,6 +244,10 @@ fn bad_settings_in_arguments_are_refused_by_name() {
         r#"--set rate=5: "rate" means nothing when arrival is closed; leave it out or set arrival to uniform, poisson or burst-1s"#,
     );
     check(
+        &["--set transaction=begin-commit,pipeline=4"],
+        r#"--set pipeline=4: "pipeline" means nothing when transaction is begin-commit: a connection has one transaction at a time; leave it out or set transaction to autocommit"#,
+    );
+    check(
         &["--set arrival=poisson"],
         r#"--set arrival=poisson: "arrival" needs a rate above 0 unless it is closed; set rate"#,
     );

@@ -411,6 +411,27 @@ fn a_killed_server_by_hand_leaves_the_next_one_a_fresh_directory() {
     before.assert_is_as_before(&turn);
 }
 
+/// A killed `engines settings` leaves a data directory in the cache, which the next one removes, whatever its engine.
+#[test]
+fn a_killed_settings_is_swept_by_the_next_one() {
+    let turn = Turn::with(ONE_CELL);
+    turn.run("engines fetch postgres-18 mariadb-10.11").expect(0, "fetch");
+    let before = Host::now(&turn.place.path());
+    let left = || {
+        let entries = fs::read_dir(turn.place.path().join("cache/up")).into_iter().flatten();
+        let mut paths = entries.flatten().map(|entry| entry.path());
+        paths.find(|path| path.join("data").is_dir())
+    };
+    let mut child = turn.command("engines settings mariadb-10.11").spawn().expect("starts");
+    wait_for("its data directory", left);
+    child.kill().expect("kills");
+    child.wait().expect("ends");
+    assert!(left().is_some(), "it left nothing, so this shows nothing");
+    turn.run("engines settings postgres-18").expect(0, "settings");
+    assert_eq!(left(), None);
+    before.assert_is_as_before(&turn);
+}
+
 /// Two builds of the user's own are measured side by side.
 #[test]
 fn two_builds_are_measured_side_by_side() {

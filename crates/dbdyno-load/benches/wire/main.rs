@@ -108,24 +108,28 @@ fn start(kind: Kind, arguments: &Arguments) -> Result<Server, String> {
     }
 }
 
+/// What some programs need before they can run, or why it could not be had.
+struct Prepared {
+    bare: Result<(), String>,
+    stock: Result<(), String>,
+}
+
 /// All rounds of all programs with one number of clients, in turn.
-fn measure(
-    server: &Server,
-    clients: u32,
-    arguments: &Arguments,
-    bare: &Result<(), String>,
-) -> Vec<Cell> {
+fn measure(server: &Server, clients: u32, arguments: &Arguments, prepared: &Prepared) -> Vec<Cell> {
     let mut cells: Vec<Cell> = Program::of(server.kind)
         .into_iter()
         .map(|program| {
-            let is_bare = [Program::BareEpoll, Program::BareUring].contains(&program);
-            let rounds = if is_bare { bare.clone() } else { Ok(()) };
+            let rounds = match program {
+                Program::BareEpoll | Program::BareUring => prepared.bare.clone(),
+                Program::SysbenchStock => prepared.stock.clone(),
+                _ => Ok(()),
+            };
             Cell { program, rounds: rounds.map(|()| Vec::new()) }
         })
         .collect();
     for round in 0.. {
         let must_be_sure = |cell: &Cell| {
-            ![Program::Sysbench, Program::Pgbench].contains(&cell.program)
+            ![Program::Sysbench, Program::SysbenchStock, Program::Pgbench].contains(&cell.program)
                 && cell.rounds.is_ok()
                 && cell.cpu_s() < THOROUGH_CPU_S
         };
@@ -149,6 +153,7 @@ fn compare(kind: Kind, arguments: &Arguments) -> Result<(), String> {
     let bare = peer::compile(kind);
     let server = start(kind, arguments)?;
     peer::load(&server)?;
+    let prepared = Prepared { bare, stock: peer::prepare_stock(&server) };
     table::print_head(&format!(
         "{kind}: {}; prepared point selects of {} rows through a unix socket, {} s per round",
         server.version,
@@ -156,7 +161,7 @@ fn compare(kind: Kind, arguments: &Arguments) -> Result<(), String> {
         arguments.seconds
     ));
     for &clients in &arguments.clients {
-        table::print_cells(clients, &measure(&server, clients, arguments, &bare));
+        table::print_cells(clients, &measure(&server, clients, arguments, &prepared));
     }
     Ok(())
 }

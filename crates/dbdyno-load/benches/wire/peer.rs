@@ -56,7 +56,10 @@ impl Cost {
 pub enum Program {
     BareEpoll,
     BareUring,
+    /// With the benchmark's own script: the statement that all others run, and no work in Lua beside it.
     Sysbench,
+    /// With the script that comes with it, `oltp_point_select`, on a table that it has prepared itself.
+    SysbenchStock,
     Pgbench,
     Dbdyno,
     DbdynoUring,
@@ -69,6 +72,7 @@ impl Program {
             Program::BareEpoll,
             Program::BareUring,
             Program::Sysbench,
+            Program::SysbenchStock,
             Program::Pgbench,
             Program::Dbdyno,
             Program::DbdynoUring,
@@ -83,6 +87,7 @@ impl Program {
             Program::BareEpoll => "bare epoll",
             Program::BareUring => "bare io_uring",
             Program::Sysbench => "sysbench",
+            Program::SysbenchStock => "sysbench stock",
             Program::Pgbench => "pgbench",
             Program::Dbdyno => "dbdyno",
             Program::DbdynoUring => "dbdyno uring",
@@ -101,7 +106,7 @@ impl Program {
             Program::BareEpoll | Program::BareUring | Program::Dbdyno | Program::DbdynoUring => {
                 return Cost::from_line(&ended.text).ok_or_else(unreadable);
             }
-            Program::Sysbench => "total number of events:",
+            Program::Sysbench | Program::SysbenchStock => "total number of events:",
             Program::Pgbench => "number of transactions actually processed:",
         };
         let line = ended.text.lines().find_map(|line| line.trim().strip_prefix(label));
@@ -133,34 +138,41 @@ impl Program {
                 command.arg(source("point_select.pgbench")).arg(NAME);
             }
             Program::Sysbench => {
-                command = Command::new("sysbench");
-                command.arg(source("point_select.lua"));
+                command = sysbench(server, &source("point_select.lua").display().to_string());
                 command.args([format!("--threads={clients}"), format!("--time={length}")]);
-                command.args(["--events=0", "--db-ps-mode=auto"]);
-                let place = match server.kind {
-                    Kind::Postgres => server.directory(),
-                    Kind::Mysql => &server.socket,
-                };
-                command.args(sysbench_login(server.kind, &place.display().to_string()));
-                command.arg("run");
+                command.args(["--events=0", "--db-ps-mode=auto", "run"]);
+            }
+            Program::SysbenchStock => {
+                command = sysbench(server, STOCK_SCRIPT);
+                command.args([format!("--table-size={ROWS}"), "--rand-type=uniform".to_owned()]);
+                command.args([format!("--threads={clients}"), format!("--time={length}")]);
+                command.args(["--events=0", "--db-ps-mode=auto", "run"]);
             }
         }
         Ok(command)
     }
 }
 
-fn sysbench_login(kind: Kind, place: &str) -> [String; 5] {
-    let (driver, prefix, where_) = match kind {
-        Kind::Postgres => ("pgsql", "pgsql", "host"),
-        Kind::Mysql => ("mysql", "mysql", "socket"),
+/// The script of sysbench's own that selects by primary key, which sysbench finds by its name.
+const STOCK_SCRIPT: &str = "oltp_point_select";
+
+/// sysbench with a script, on this server.
+fn sysbench(server: &Server, script: &str) -> Command {
+    let (driver, place) = match server.kind {
+        Kind::Postgres => ("pgsql", format!("host={}", server.directory().display())),
+        Kind::Mysql => ("mysql", format!("socket={}", server.socket.display())),
     };
-    [
-        format!("--db-driver={driver}"),
-        format!("--{prefix}-{where_}={place}"),
-        format!("--{prefix}-user={NAME}"),
-        format!("--{prefix}-password="),
-        format!("--{prefix}-db={NAME}"),
-    ]
+    let mut command = Command::new("sysbench");
+    command.arg(script).arg(format!("--db-driver={driver}")).arg(format!("--{driver}-{place}"));
+    command.args([format!("--{driver}-user={NAME}"), format!("--{driver}-password=")]);
+    command.arg(format!("--{driver}-db={NAME}"));
+    command
+}
+
+/// Has sysbench make the table that its own script reads.
+pub fn prepare_stock(server: &Server) -> Result<(), String> {
+    let mut command = sysbench(server, STOCK_SCRIPT);
+    finish(command.args([format!("--table-size={ROWS}"), "prepare".to_owned()]))
 }
 
 /// Makes the bare loops out of their source.

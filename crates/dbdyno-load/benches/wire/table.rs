@@ -42,7 +42,7 @@ impl Cell {
 pub fn print_head(title: &str) {
     println!("\n{title}");
     println!(
-        "{:>7}  {:<13} {:>9} {:>17} {:>9} {:>10} {:>2} {:>8}",
+        "{:>7}  {:<14} {:>9} {:>17} {:>9} {:>10} {:>2} {:>8}",
         "clients", "program", "cpu us/op", "range", "user", "op/s", "n", "cpu s"
     );
 }
@@ -51,12 +51,12 @@ pub fn print_cells(clients: u32, cells: &[Cell]) {
     for cell in cells {
         let name = cell.program.name();
         match &cell.rounds {
-            Err(reason) => println!("{clients:>7}  {name:<13} not measured: {reason}"),
+            Err(reason) => println!("{clients:>7}  {name:<14} not measured: {reason}"),
             Ok(rounds) => {
                 let costs = cell.sorted(Cost::cpu_us);
                 let range = format!("{:.2} to {:.2}", costs[0], costs[costs.len() - 1]);
                 println!(
-                    "{clients:>7}  {name:<13} {:>9.2} {range:>17} {:>9.2} {:>10.0} {:>2} {:>8.1}",
+                    "{clients:>7}  {name:<14} {:>9.2} {range:>17} {:>9.2} {:>10.0} {:>2} {:>8.1}",
                     cell.median(Cost::cpu_us).unwrap_or(f64::NAN),
                     cell.user_us(),
                     cell.median(Cost::per_s).unwrap_or(f64::NAN),
@@ -79,8 +79,10 @@ fn print_ratios(clients: u32, cells: &[Cell]) {
         (Program::DbdynoUring, Program::BareEpoll),
         (Program::DbdynoUring, Program::BareUring),
         (Program::DbdynoUring, Program::Sysbench),
+        (Program::DbdynoUring, Program::SysbenchStock),
         (Program::DbdynoUring, Program::Pgbench),
         (Program::Dbdyno, Program::Sysbench),
+        (Program::Dbdyno, Program::SysbenchStock),
         (Program::Dbdyno, Program::Pgbench),
         (Program::BareEpoll, Program::Pgbench),
         (Program::BareUring, Program::Pgbench),

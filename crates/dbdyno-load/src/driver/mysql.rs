@@ -22,6 +22,8 @@ const INSERT_ROWS: usize = 500;
 const INSERT_BYTES: usize = 900_000;
 /// Updates that are sent together while rows are aged: few enough for every socket's buffer.
 const AGED_TOGETHER: usize = 100;
+/// `ER_DB_CREATE_EXISTS`.
+const DATABASE_EXISTS: u16 = 1007;
 /// The longest filler that is kept in a column with a short length; longer ones are blobs.
 const SHORT_FILLER: usize = 8000;
 
@@ -62,11 +64,19 @@ fn server_of(options: &OpenOptions) -> Result<Server, DriverError> {
     options.server.clone().ok_or_else(missing)
 }
 
-/// Whether the database that a connection is in was made by dbdyno; `None` for an empty one.
-fn is_ours(control: &mut Control) -> Result<Option<bool>, Fault> {
+/// Whether the database that a connection is in was made by dbdyno.
+fn is_ours(control: &mut Control) -> Result<bool, Fault> {
     let tables = control.query(b"SHOW TABLES")?.rows;
-    let is_marker = |name: &Value| name.as_deref() == Some(MARKER.as_bytes());
-    Ok((!tables.is_empty()).then(|| tables.iter().flatten().any(is_marker)))
+    Ok(tables.iter().flatten().any(|name| name.as_deref() == Some(MARKER.as_bytes())))
+}
+
+/// Says in the database, which was made just now, who made it.
+fn mark(server: &Server) -> Result<(), Fault> {
+    let mut control = open_control(server)?;
+    let table = format!("CREATE TABLE {MARKER} (dataset varchar(2000) NOT NULL)");
+    control.query(table.as_bytes())?;
+    let row = format!("INSERT INTO {MARKER} VALUES ('')");
+    control.query(row.as_bytes()).map(|_| ())
 }
 
 fn quoted(name: &str) -> String {
@@ -161,25 +171,26 @@ impl Driver for Mysql {
 
     fn create_database(options: &OpenOptions) -> Result<(), DriverError> {
         let server = server_of(options)?;
-        let create = format!("CREATE DATABASE IF NOT EXISTS {}", quoted(&server.database));
-        Control::open(&server, false)?.query(create.as_bytes())?;
-        let mut control = open_control(&server)?;
-        match is_ours(&mut control)? {
-            Some(true) => Ok(()),
-            Some(false) => Err(not_ours(&server)),
-            None => {
-                let table = format!("CREATE TABLE {MARKER} (dataset varchar(2000) NOT NULL)");
-                control.query(table.as_bytes())?;
-                let row = format!("INSERT INTO {MARKER} VALUES ('')");
-                Ok(control.query(row.as_bytes()).map(|_| ())?)
+        let database = quoted(&server.database);
+        let mut control = Control::open(&server, false)?;
+        match control.query(format!("CREATE DATABASE {database}").as_bytes()) {
+            Err(fault) if fault.code == DATABASE_EXISTS => {
+                let is_ours = is_ours(&mut open_control(&server)?)?;
+                return if is_ours { Ok(()) } else { Err(not_ours(&server)) };
             }
-        }
+            made => made?,
+        };
+        mark(&server).map_err(|fault| {
+            // Without its mark nobody could tell later whose it is. The first fault says what is wrong.
+            let _ = control.query(format!("DROP DATABASE {database}").as_bytes());
+            fault.into()
+        })
     }
 
     fn drop_database(options: &OpenOptions) -> Result<(), DriverError> {
         let server = server_of(options)?;
         let mut control = open_control(&server)?;
-        if is_ours(&mut control)? == Some(false) {
+        if !is_ours(&mut control)? {
             return Err(not_ours(&server));
         }
         let drop = format!("DROP DATABASE {}", quoted(&server.database));

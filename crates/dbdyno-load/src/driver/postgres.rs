@@ -114,13 +114,20 @@ fn first_value(rows: Vec<control::TextRow>) -> Option<String> {
     rows.into_iter().next()?.into_iter().next()?
 }
 
-/// Whether the database that a conversation is in was made by dbdyno; `None` for an empty one.
-fn is_ours(conversation: &mut Conversation) -> Result<Option<bool>, DriverError> {
-    let tables = "SELECT tablename FROM pg_tables \
-                  WHERE schemaname NOT IN ('pg_catalog', 'information_schema')";
-    let rows = conversation.query(tables)?;
-    let names: Vec<String> = rows.into_iter().flatten().flatten().collect();
-    Ok((!names.is_empty()).then(|| names.iter().any(|name| name == MARKER)))
+/// Whether the database that a conversation is in was made by dbdyno.
+fn is_ours(conversation: &mut Conversation) -> Result<bool, DriverError> {
+    let tables = format!(
+        "SELECT count(*) FROM pg_tables WHERE tablename = '{MARKER}' \
+         AND schemaname NOT IN ('pg_catalog', 'information_schema')"
+    );
+    Ok(first_value(conversation.query(&tables)?).is_some_and(|count| count != "0"))
+}
+
+/// Says in the database, which was made just now, who made it.
+fn mark(server: &Server) -> Result<(), DriverError> {
+    let table = format!("CREATE TABLE {MARKER} (dataset text NOT NULL)");
+    let row = format!("INSERT INTO {MARKER} VALUES ('')");
+    login::log_in(server)?.query(&format!("{table}; {row}")).map(|_| ())
 }
 
 fn quoted(name: &str) -> String {
@@ -136,29 +143,26 @@ impl Driver for Postgres {
         let mut conversation = login::log_in(&elsewhere)?;
         let name = server.database.replace('\'', "''");
         let exists = format!("SELECT count(*) FROM pg_database WHERE datname = '{name}'");
-        if first_value(conversation.query(&exists)?).as_deref() == Some("0") {
-            conversation.query(&format!("CREATE DATABASE {}", quoted(&server.database)))?;
+        if first_value(conversation.query(&exists)?).as_deref() != Some("0") {
+            return if is_ours(&mut login::log_in(&server)?)? {
+                Ok(())
+            } else {
+                Err(not_ours(&server))
+            };
         }
-        let mut conversation = login::log_in(&server)?;
-        match is_ours(&mut conversation)? {
-            Some(true) => Ok(()),
-            Some(false) => Err(not_ours(&server)),
-            None => {
-                let sql = format!(
-                    "CREATE TABLE {MARKER} (dataset text NOT NULL); INSERT INTO {MARKER} VALUES ('')"
-                );
-                conversation.query(&sql).map(|_| ())
-            }
-        }
+        let database = quoted(&server.database);
+        conversation.query(&format!("CREATE DATABASE {database}"))?;
+        mark(&server).inspect_err(|_| {
+            // Without its mark nobody could tell later whose it is. The first error says what is wrong.
+            let _ = conversation.query(&format!("DROP DATABASE {database}"));
+        })
     }
 
     fn drop_database(options: &OpenOptions) -> Result<(), DriverError> {
         let server = server_of(options)?;
-        let mut conversation = login::log_in(&server)?;
-        if is_ours(&mut conversation)? == Some(false) {
+        if !is_ours(&mut login::log_in(&server)?)? {
             return Err(not_ours(&server));
         }
-        drop(conversation);
         let elsewhere = Server { database: MAINTENANCE_DATABASE.to_owned(), ..server.clone() };
         let drop = format!("DROP DATABASE {}", quoted(&server.database));
         login::log_in(&elsewhere)?.query(&drop).map(|_| ())

@@ -119,13 +119,16 @@ impl Queue for Epoll {
     fn forget(&mut self, _: usize) {}
 
     #[inline]
-    fn wait(&mut self, timeout_ns: Option<Ns>) -> usize {
+    fn wait(&mut self, timeout_ns: Option<Ns>) -> io::Result<usize> {
         let found = match timeout_ns {
             None => self.wait_ms(-1),
             Some(long) if long > PRECISE_NS => self.wait_precisely(long - long / 512),
             Some(short) => self.wait_precisely(short),
         };
-        usize::try_from(found).unwrap_or(0)
+        usize::try_from(found).or_else(|_| match io::Error::last_os_error() {
+            error if error.kind() == io::ErrorKind::Interrupted => Ok(0),
+            error => Err(error),
+        })
     }
 
     #[inline]

@@ -19,6 +19,7 @@ use crate::worker::{Lane, Limits, WorkerEnd};
 use dbdyno_workload::RequestStream;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::io;
 use std::os::fd::AsRawFd;
 
 /// The number under which the helper thread's bell is registered.
@@ -105,7 +106,10 @@ impl<'a, 'recording, S: Session + 'static, R: RequestStream, Q: Queue>
         let alarm = alarm_at(self.limits.give_up).expect("the kernel gives every thread a timer");
         self.queue.watch_signal(ALARM, alarm.as_raw_fd()).expect("an event queue takes a timer");
         while self.unfinished > 0 && self.now < self.limits.give_up {
-            let events = self.queue.wait(self.timeout_ns());
+            let events = match self.queue.wait(self.timeout_ns()) {
+                Ok(events) => events,
+                Err(error) => return self.give_up_at(error),
+            };
             if events == 0 {
                 self.now = clock::now();
             }
@@ -114,7 +118,7 @@ impl<'a, 'recording, S: Session + 'static, R: RequestStream, Q: Queue>
             }
             self.send_due();
         }
-        self.give_up()
+        self.give_up(None)
     }
 
     /// Registers a lane's socket, or notes that there is none.
@@ -249,12 +253,19 @@ impl<'a, 'recording, S: Session + 'static, R: RequestStream, Q: Queue>
         self.reconnector.as_ref()?.take()
     }
 
-    /// The end, whether all lanes have finished or time is up.
-    fn give_up(mut self) -> WorkerEnd {
+    /// The kernel serves no connection any more. It will not later either, so nothing is tried again.
+    #[cold]
+    fn give_up_at(mut self, error: io::Error) -> WorkerEnd {
+        self.now = clock::now();
+        self.give_up(Some(error.raw_os_error().unwrap_or(0)))
+    }
+
+    /// The end, whether all lanes have finished, time is up, or the queue has failed.
+    fn give_up(mut self, queue_error: Option<i32>) -> WorkerEnd {
         let mut unsent = 0;
         for lane in self.lanes.iter_mut().filter(|lane| !lane.is_finished) {
             unsent += lane.give_up(self.now, self.recorder, &self.limits);
         }
-        WorkerEnd { unsent }
+        WorkerEnd { unsent, queue_error }
     }
 }

@@ -20,7 +20,10 @@ pub(super) trait Queue {
 
     /// Waits until something can be done, for `timeout_ns` at most and possibly a little less, or without limit. Returns
     /// the number of events, to be read with [`Queue::event`]. A signal ends the wait with none.
-    fn wait(&mut self, timeout_ns: Option<Ns>) -> usize;
+    ///
+    /// # Errors
+    /// If the kernel refuses for good: the queue is of no use any more.
+    fn wait(&mut self, timeout_ns: Option<Ns>) -> io::Result<usize>;
 
     /// Event number `index` of the last wait.
     fn event(&self, index: usize) -> Event;

@@ -13,6 +13,7 @@ use io_uring::types::{CancelBuilder, Fd, Fixed, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
 use std::io;
 use std::os::fd::RawFd;
+use std::time::Duration;
 
 /// Bytes that one receive can bring. Not a power of two, so that lanes do not share cache sets.
 const RECEIVE_BYTES: usize = (16 << 10) + 320;
@@ -24,6 +25,10 @@ const LANES_MAX: usize = 8 << 10;
 const ENTRIES_MAX: usize = 4 << 10;
 /// `IORING_RECVSEND_POLL_FIRST`: the server has only just been asked, so a first try would find nothing.
 const POLL_FIRST: u16 = 1;
+
+/// How often the kernel is asked again to take what it could not take just now, and the pause in between.
+const ATTEMPTS: u32 = 1_000;
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// What a completion is about stands in the upper half of its number; a signal's number is all ones there.
 const RECEIVE: u64 = 0;
@@ -48,6 +53,8 @@ pub(super) struct Uring {
     now: Ns,
     /// Requests that will still have a completion.
     under_way: usize,
+    /// The system's number for why the kernel takes nothing from the ring any more. Nothing is asked of it then.
+    broken: Option<i32>,
 }
 
 /// The sending side of a lane.
@@ -104,6 +111,7 @@ impl Uring {
             events: Vec::with_capacity(completions),
             now: 0,
             under_way: 0,
+            broken: None,
         })
     }
 
@@ -114,9 +122,32 @@ impl Uring {
         // which moves only once `drop` has seen all ends, or bytes to be sent, which nobody touches before the call
         // that sends them has returned.
         while unsafe { self.ring.submission().push(entry) }.is_err() {
-            // The ring is full; a failure leaves it so and is tried again.
-            let _ = self.ring.submit();
+            if self.make_room().is_err() {
+                return;
+            }
         }
+    }
+
+    /// Has the kernel take everything that is in the ring. What can pass is waited for, but not for ever.
+    #[cold]
+    fn make_room(&mut self) -> io::Result<()> {
+        for _ in 0..ATTEMPTS {
+            match self.ring.submit() {
+                Err(error) if !can_pass(&error) => self.broken = error.raw_os_error(),
+                Err(_) => std::thread::sleep(PAUSE),
+                Ok(_) if self.ring.submission().is_empty() => return Ok(()),
+                Ok(_) => {}
+            }
+            self.check()?;
+        }
+        self.broken = Some(libc::EAGAIN);
+        self.check()
+    }
+
+    /// An error once the kernel has refused for good.
+    #[inline]
+    fn check(&self) -> io::Result<()> {
+        self.broken.map_or(Ok(()), |error| Err(io::Error::from_raw_os_error(error)))
     }
 
     /// Asks for what a lane's server sends next.
@@ -234,6 +265,12 @@ impl Uring {
     }
 }
 
+/// Whether a refusal of the kernel says only that it was interrupted, timed out or short of room.
+fn can_pass(error: &io::Error) -> bool {
+    let passing = [libc::EINTR, libc::ETIME, libc::EAGAIN, libc::EBUSY, libc::ENOMEM];
+    error.raw_os_error().is_some_and(|error| passing.contains(&error))
+}
+
 /// Ends a connection in both directions, which ends what is under way on it.
 fn shut(socket: RawFd) {
     // SAFETY: no pointers are passed. A socket that is not connected any more needs no shutting.
@@ -271,21 +308,27 @@ impl Queue for Uring {
     }
 
     #[inline]
-    fn wait(&mut self, timeout_ns: Option<Ns>) -> usize {
+    fn wait(&mut self, timeout_ns: Option<Ns>) -> io::Result<usize> {
         for index in 0..self.to_send.len() {
             self.push_send(self.to_send[index]);
         }
+        self.check()?;
         // A wait that ended early, by a signal or its time, has handed everything over; other failures have not.
-        let _ = self.enter(timeout_ns);
-        while !self.ring.submission().is_empty() {
-            let _ = self.ring.submit();
+        if let Err(error) = self.enter(timeout_ns)
+            && !can_pass(&error)
+        {
+            self.broken = error.raw_os_error();
+            return Err(error);
+        }
+        if !self.ring.submission().is_empty() {
+            self.make_room()?;
         }
         self.collect();
         self.note_sends();
         if !self.events.is_empty() {
             self.now = clock::now();
         }
-        self.events.len()
+        Ok(self.events.len())
     }
 
     #[inline]
@@ -337,14 +380,45 @@ impl Drop for Uring {
         self.push(&cancel.build().user_data(CANCEL));
         let patience = clock::now() + SECOND;
         while self.under_way > 0 {
-            let _ = self.enter(Some(SECOND / 10));
+            let asked = self.check().and_then(|()| self.enter(Some(SECOND / 10)));
+            let is_refused = asked.is_err_and(|error| !can_pass(&error));
             self.collect();
-            if clock::now() > patience {
+            if is_refused || clock::now() > patience {
                 std::mem::forget(std::mem::take(&mut self.buffer));
                 return;
             }
         }
         // The ring goes away some time after it is closed, and would keep sockets open until then.
         let _ = self.ring.submitter().unregister_files();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
+
+    /// A ring that the kernel serves no more, at the first wait and in the middle of handing over: an error, not a loop.
+    #[test]
+    fn a_ring_that_is_refused_ends_with_an_error() {
+        for pushes in [0, 100] {
+            // A host without io_uring has no ring that could fail.
+            let Ok(mut ring) = Uring::new(1) else { return };
+            let (ours, _theirs) = UnixStream::pair().expect("a pair");
+            ring.watch(0, ours.as_raw_fd()).expect("is watched");
+            assert_eq!(ring.wait(Some(1)).expect("the ring works"), 0);
+            let other = File::open("/dev/null").expect("opens");
+            // SAFETY: no memory is involved; the ring's descriptor stays the ring's to close, but leads elsewhere.
+            unsafe { libc::dup2(other.as_raw_fd(), ring.ring.as_raw_fd()) };
+            for _ in 0..pushes {
+                ring.ask_for_bytes(0, true);
+            }
+            for _ in 0..2 {
+                let error = ring.wait(None).expect_err("nothing is served");
+                assert_eq!(error.raw_os_error(), Some(libc::EOPNOTSUPP));
+            }
+        }
     }
 }

@@ -4,6 +4,7 @@
 
 pub mod mysql_server;
 pub mod postgres_server;
+pub mod schedule;
 
 use dbdyno_load::driver::null::Null;
 use dbdyno_load::driver::{Client, Driver, DriverError, FillRow, OpenOptions, Receipt, Row};
@@ -32,6 +33,17 @@ impl RequestStream for Counting {
     fn unknown(&mut self, _: &Request) {
         self.unknown += 1;
     }
+}
+
+/// A driver on a server with one table of ten rows, in a database that is made if it is not there.
+pub fn loaded<D: Driver>(options: &OpenOptions) -> D {
+    D::create_database(options).expect("a database");
+    let driver = D::open(options).expect("opens");
+    driver.create_tables(1).expect("makes a table");
+    if driver.last_row(0).expect("reads").is_none() {
+        driver.insert_rows(0, 1..=10, &|_, filler| filler.resize(100, b'x')).expect("inserts");
+    }
+    driver
 }
 
 /// A driver that keeps nothing and answers as the function says. A double for faults that no engine makes on demand.

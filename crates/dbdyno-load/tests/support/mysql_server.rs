@@ -211,6 +211,12 @@ impl MysqlServer {
         options_of(self.login(), client)
     }
 
+    /// Sends it a signal.
+    pub fn signal(&self, signal: libc::c_int) {
+        // SAFETY: kill takes numbers only; the process is our child and not yet waited for.
+        unsafe { libc::kill(self.child.id() as libc::pid_t, signal) };
+    }
+
     /// The process, to end it at a bad moment.
     pub fn child(&mut self) -> &mut Child {
         &mut self.child

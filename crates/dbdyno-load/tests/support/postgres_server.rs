@@ -1,6 +1,6 @@
 //! A PostgreSQL server for one test: its own directory, socket and logins, gone when the test ends.
 
-use dbdyno_load::driver::OpenOptions;
+use dbdyno_load::driver::{Driver, OpenOptions, postgres::Postgres};
 use dbdyno_load::server::{Address, ClientOptions, Password, Server, Tls};
 use std::ffi::OsStr;
 use std::fs;
@@ -96,7 +96,7 @@ impl PostgresServer {
             .expect("starts the server");
         let server = PostgresServer { directory, process, port };
         server.wait_until_ready();
-        server.psql("CREATE DATABASE dbdyno");
+        Postgres::create_database(&server.options()).expect("a database");
         for (login, method) in [("md5", "md5"), ("scram", "scram-sha-256"), ("cleartext", "md5")] {
             server.psql(&format!(
                 "SET password_encryption = '{method}'; \

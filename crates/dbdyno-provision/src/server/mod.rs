@@ -5,6 +5,7 @@
 //! caller watches [`RunningServer::ended`] and quotes [`RunningServer::log_tail`].
 
 mod log;
+mod port;
 mod prepare;
 mod running;
 mod starting;

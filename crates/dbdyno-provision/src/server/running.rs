@@ -1,6 +1,6 @@
 //! A server that has begun: watched, stopped, killed, and reaped with all that it started.
 
-use super::{Site, log};
+use super::{Site, log, port};
 use crate::error::{ProvisionError, Trouble};
 use crate::leftovers::family::{forget_child, members};
 use crate::leftovers::record::Record;
@@ -184,13 +184,19 @@ impl RunningServer {
     pub(super) fn wait_for_port(&mut self) -> Option<String> {
         let port = self.port?;
         let deadline = monotonic_ns() + self.ready_limit_ns;
-        while monotonic_ns() < deadline && !is_listening(port) {
+        while monotonic_ns() < deadline && !self.has(&port::listeners(port)) {
             if let Some(words) = self.ended() {
                 return Some(words);
             }
             sleep(PAUSE);
         }
         None
+    }
+
+    /// Whether one of its processes holds one of these sockets.
+    fn has(&self, sockets: &[String]) -> bool {
+        let holds = |pid: u32| port::sockets_of(pid).any(|socket| sockets.contains(&socket));
+        !sockets.is_empty() && members(&self.record).into_iter().any(|mark| holds(mark.pid))
     }
 
     fn ends_by(&mut self, signal: libc::c_int, limit_ns: u64) -> bool {
@@ -243,17 +249,4 @@ pub(super) fn describe(status: ExitStatus) -> String {
         (None, Some(code)) => format!("ended with exit code {code}"),
         (None, None) => "ended".to_owned(),
     }
-}
-
-/// Whether anybody listens on this port of 127.0.0.1 or of all addresses. Asked of the kernel and not by connecting,
-/// which the server would log.
-fn is_listening(port: u16) -> bool {
-    let table = fs::read_to_string("/proc/net/tcp").unwrap_or_default();
-    let places = [format!("0100007F:{port:04X}"), format!("00000000:{port:04X}")];
-    table.lines().any(|line| {
-        let mut fields = line.split_whitespace().skip(1);
-        let local = fields.next().unwrap_or_default();
-        // 0A is the state of a socket that listens.
-        places.iter().any(|place| place == local) && fields.nth(1) == Some("0A")
-    })
 }

@@ -2,7 +2,7 @@
 
 use super::running::{RunningServer, describe};
 use super::words::{PORT_NAME, Words, init_arguments, server_arguments};
-use super::{Site, log, prepare};
+use super::{Site, log, port, prepare};
 use crate::error::{ProvisionError, Trouble};
 use crate::identity::{Identity, NONCE_VARIABLE, ProcessMark, boot_id, new_nonce};
 use crate::launch::order::LaunchOrder;
@@ -15,12 +15,11 @@ use dbdyno_plan::InitCommand;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// How often another port is tried.
-const PORT_TRIES: u32 = 3;
+/// How many ports are tried.
+const PORT_TRIES: usize = 3;
 
 /// Makes the data directory with the recipe's commands, as the server's user. It must not be there already.
 ///
@@ -123,16 +122,36 @@ pub(super) fn start_in(site: &Site, state: &Path) -> Result<RunningServer, Provi
     if !site.with_port {
         return start_once(site, state, None);
     }
-    let mut tries = 1;
+    start_on(site, state, port::free)
+}
+
+/// Starts it on a port that `choose` gives, and on another one if somebody takes that before the server does.
+pub(super) fn start_on(
+    site: &Site,
+    state: &Path,
+    mut choose: impl FnMut() -> Result<u16, ProvisionError>,
+) -> Result<RunningServer, ProvisionError> {
+    let mut tried = Vec::new();
     loop {
-        let mut server = start_once(site, state, Some(free_port()?))?;
+        let port = choose()?;
+        let mut server = start_once(site, state, Some(port))?;
         let Some(words) = server.wait_for_port() else { return Ok(server) };
+        tried.push(port.to_string());
         // PostgreSQL and MySQL both say "Address already in use", which are the C library's words.
-        if tries == PORT_TRIES || !words.to_lowercase().contains("in use") {
-            let text = format!("{} did not start on a port: {words}", site.name);
-            return Err(ProvisionError::new(Trouble::Server, text));
+        let is_taken = words.to_lowercase().contains("in use");
+        if is_taken && tried.len() < PORT_TRIES {
+            continue;
         }
-        tries += 1;
+        let (name, ports) = (&site.name, tried.join(", "));
+        let text = if is_taken {
+            format!(
+                "{name} got no port of 127.0.0.1: {ports} were free, and somebody else had each before the server did; \
+                 run it again, with less going on, or without a port (transport = unix): {words}"
+            )
+        } else {
+            format!("{name} did not start on port {port}: {words}")
+        };
+        return Err(ProvisionError::new(Trouble::Server, text));
     }
 }
 
@@ -147,18 +166,6 @@ fn start_once(
     let start = Start::new(site, &site.recipe.program, arguments, &words)?;
     let (child, record, path) = start.launch(site, state)?;
     Ok(RunningServer::new(site, child, record, path, port, start.log_from))
-}
-
-/// A port that nobody has now. Somebody else may take it before the server does.
-fn free_port() -> Result<u16, ProvisionError> {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-        .and_then(|listener| listener.local_addr())
-        .map(|address| address.port())
-        .map_err(|error| {
-            let text =
-                format!("cannot get a port on 127.0.0.1: {error}; is the loopback interface up?");
-            ProvisionError::new(Trouble::HostLacks, text)
-        })
 }
 
 /// One program about to be started.

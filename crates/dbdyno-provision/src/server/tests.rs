@@ -248,6 +248,34 @@ fn a_root_of_its_own() {
     assert_eq!(traces(), before);
 }
 
+/// A port that somebody else listens on is left to them for another one; where none is left, one message says so, and
+/// nothing runs.
+#[test]
+fn a_port_in_use_is_left_to_who_has_it() {
+    let stage = Stage::new();
+    let mut site = initialized(&stage, "crowded");
+    site.with_port = true;
+    let theirs = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let taken = theirs.local_addr().expect("has an address").port();
+    let mut choices = [taken, port::free().expect("a port")].into_iter();
+    let choose = || Ok(choices.next().expect("no third port is needed"));
+    let server = starting::start_on(&site, &stage.state(), choose).expect("starts");
+    let own = server.port().expect("a port");
+    assert_ne!(own, taken);
+    std::net::TcpStream::connect(("127.0.0.1", own)).expect("listens");
+    assert_eq!(server.stop().expect("stops").way, StopWay::Clean);
+
+    let refused = starting::start_on(&site, &stage.state(), || Ok(taken)).expect_err("is taken");
+    let text = refused.to_string();
+    for words in ["crowded got no port of 127.0.0.1", &taken.to_string(), "Address already in use"]
+    {
+        assert!(text.contains(words), "it should say {words}: {text}");
+    }
+    assert_eq!(records(&stage.state()), 0, "something is left");
+    theirs.set_nonblocking(true).expect("can be asked");
+    assert!(theirs.accept().is_err(), "somebody knocked at a port that is not theirs");
+}
+
 /// The kernel ends the server of a killed dbdyno; sweeping does the rest, and leaves servers of the living alone.
 #[test]
 fn a_killed_parent_leaves_nothing_after_a_sweep() {

@@ -110,6 +110,30 @@ impl Place {
     }
 }
 
+/// What the names of directories begin with in which `settings` starts servers.
+const SETTINGS: &str = "settings-";
+
+/// Where this process's `settings` starts its server: the name says whose it is, by number and start.
+fn settings_directory(cache: &Path) -> Result<PathBuf, Failure> {
+    let pid = std::process::id();
+    Ok(cache.join("up").join(format!("{SETTINGS}{pid}-{}", process_start_time(pid)?)))
+}
+
+/// Removes what a killed `settings` left in the cache; its server was ended before. What cannot be removed now is tried
+/// again by the next one.
+fn sweep_settings(cache: &Path) {
+    let is_left = |name: &str| {
+        let (pid, start_time) = name.strip_prefix(SETTINGS)?.split_once('-')?;
+        let (pid, start_time) = (pid.parse().ok()?, start_time.parse::<u64>().ok()?);
+        Some(process_start_time(pid).ok() != Some(start_time))
+    };
+    for entry in fs::read_dir(cache.join("up")).into_iter().flatten().flatten() {
+        if entry.file_name().to_str().and_then(is_left) == Some(true) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
 /// One engine with all its settings, planned as any experiment would.
 struct OneEngine {
     plan: Plan,
@@ -156,6 +180,7 @@ impl OneEngine {
         for left in Engines::prepare_process()? {
             eprintln!("{left}");
         }
+        sweep_settings(cache);
         let servers = Engines::install(&self.plan, cache, false)?;
         // What a killed one left may be half made, and for other settings.
         place.clear()?;
@@ -289,7 +314,7 @@ pub fn down(args: &DownArgs) -> Result<u8, Failure> {
 pub fn settings(args: &SettingsArgs) -> Result<u8, Failure> {
     let one = OneEngine::plan(&args.engine, &args.set)?;
     let cache = args.cache.directory()?;
-    let directory = cache.join("up").join(format!("settings-{}", std::process::id()));
+    let directory = settings_directory(&cache)?;
     let directory = std::path::absolute(&directory).map_err(cannot("find", &directory))?;
     let place = Place { directory, is_temporary: true };
     interrupt::listen()?;
