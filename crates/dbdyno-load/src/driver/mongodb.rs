@@ -7,9 +7,10 @@
 //! for; what is not set is left to the server.
 
 mod question;
+mod settings;
 
 use super::{Driver, DriverError, FillRow, OpenOptions, Receipt, Row};
-use crate::server::{ClientOptions, MARKER, Server, Statements, Transaction, not_ours};
+use crate::server::{ClientOptions, MARKER, Server, not_ours};
 use crate::wire::connection::{Connection, Open};
 use crate::wire::mongodb::Fault;
 use crate::wire::mongodb::control::{Control, whole_number};
@@ -21,6 +22,7 @@ use bson::spec::BinarySubtype;
 use bson::{Binary, Bson, Document, doc};
 use dbdyno_workload::RowId;
 use question::{Question, flattened, shown};
+use settings::{check_client, write_concern_of};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -52,43 +54,6 @@ fn server_of(options: &OpenOptions) -> Result<Server, DriverError> {
     let missing =
         || DriverError::new("mongodb: no server is given: say in the engine file where it listens");
     options.server.clone().ok_or_else(missing)
-}
-
-/// What writes wait for.
-fn write_concern_of(options: &OpenOptions) -> Result<Option<Document>, DriverError> {
-    let mut concern = Document::new();
-    if let Some(text) = options.settings.get("write_concern") {
-        let members = match (text.as_str(), text.parse::<i32>()) {
-            ("majority", _) => Bson::String("majority".to_owned()),
-            (_, Ok(members)) if members > 0 => Bson::Int32(members),
-            _ => {
-                return Err(DriverError::new(format!(
-                    "mongodb: write_concern must be a number from 1, or majority, not \"{text}\": a write that \
-                     nobody answers for cannot be counted"
-                )));
-            }
-        };
-        concern.insert("w", members);
-    }
-    if options.settings.contains_key("journal") {
-        concern.insert("j", options.flag("journal")?);
-    }
-    Ok((!concern.is_empty()).then_some(concern))
-}
-
-/// Refuses ways of speaking that this protocol does not have.
-fn check_client(client: ClientOptions) -> Result<(), DriverError> {
-    if client.statements == Statements::Text {
-        return Err(DriverError::new(
-            "mongodb: commands are documents and not text: leave statements at \"prepared\"",
-        ));
-    }
-    if client.transaction == Transaction::BeginCommit {
-        return Err(DriverError::new(
-            "mongodb: each command commits by itself: leave transaction at \"autocommit\"",
-        ));
-    }
-    Ok(())
 }
 
 /// Logs in to the database, patiently: loading and adding up are slow.
