@@ -40,10 +40,12 @@ fn expected(document: &Document) -> Reply {
     }
 }
 
+const NAMES: [&str; 7] =
+    ["ok", "n", "nModified", "code", "cursor", "writeErrors", "writeConcernError"];
+
 /// Names that matter, and others.
 fn any_name() -> impl Strategy<Value = String> {
-    let names = ["ok", "n", "nModified", "code", "cursor", "writeErrors", "writeConcernError"];
-    prop_oneof![prop::sample::select(&names[..]).prop_map(str::to_owned), "[a-z]{0,4}"]
+    prop_oneof![prop::sample::select(&NAMES[..]).prop_map(str::to_owned), "[a-z]{0,4}"]
 }
 
 /// Values as servers send them at those names, and others.
