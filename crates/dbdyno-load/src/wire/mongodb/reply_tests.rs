@@ -50,7 +50,8 @@ fn any_name() -> impl Strategy<Value = String> {
 
 /// Values as servers send them at those names, and others.
 fn any_answer_value() -> impl Strategy<Value = Bson> {
-    let error = any_value().prop_map(|code| doc! { "index": 0, "code": code, "errmsg": "no" });
+    let error =
+        any_value().prop_map(|code| doc! { "index": 0, "code": code, "errmsg": "no" }).boxed();
     prop_oneof![
         any_value(),
         any_value().prop_map(|batch| Bson::Document(doc! { "id": 0i64, "firstBatch": batch })),
