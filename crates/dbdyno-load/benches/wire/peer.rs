@@ -157,7 +157,7 @@ impl Program {
         };
         // The last is the sum where there are several.
         let lines = ended.text.lines().filter(is_done);
-        let line = lines.filter_map(|line| line.split_once(label)).last();
+        let line = lines.filter_map(|line| line.split_once(label)).next_back();
         let line = line.map(|(_, rest)| rest.split(',').next().unwrap_or(rest));
         let operations = line.and_then(|rest| rest.trim().parse().ok()).ok_or_else(unreadable)?;
         let (user_s, system_s) = (ended.user_s, ended.system_s);
