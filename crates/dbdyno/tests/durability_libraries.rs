@@ -38,7 +38,10 @@ fn acknowledged_commits_survive_the_death_of_the_process() {
                 assert_within(engine, durability, loss);
                 acknowledged += loss.acknowledged;
             }
-            assert!(acknowledged > u64::from(crashes()), "{engine}: {acknowledged} updates say nothing");
+            assert!(
+                acknowledged > u64::from(crashes()),
+                "{engine}: {acknowledged} updates say nothing"
+            );
             println!(
                 "process death, {engine}, {}: {} times, {acknowledged} acknowledged, none lost",
                 durability.name(),

@@ -81,6 +81,8 @@ fn print_ratios(clients: u32, cells: &[Cell]) {
         (Program::DbdynoUring, Program::Sysbench),
         (Program::DbdynoUring, Program::SysbenchStock),
         (Program::DbdynoUring, Program::Pgbench),
+        (Program::DbdynoUring, Program::GoYcsb),
+        (Program::Dbdyno, Program::GoYcsb),
         (Program::Dbdyno, Program::Sysbench),
         (Program::Dbdyno, Program::SysbenchStock),
         (Program::Dbdyno, Program::Pgbench),
