@@ -1,17 +1,22 @@
 //! Opens a shared library of an engine at run time, and says in one sentence why it cannot be.
 //!
-//! The loader's own words for a file of another machine are that there is no such file; so its first bytes are read here
-//! before. A library stays open until the process ends: engines leave threads and exit handlers behind.
+//! The file's header is read here before the loader gets it. A library stays open until the process ends: engines leave threads and exit handlers behind.
 
 use super::DriverError;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use std::env::consts::ARCH;
+use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// The first bytes of an ELF file: `e_ident`, `e_type` and `e_machine` (System V ABI, chapter 4).
-const HEADER_BYTES: usize = 20;
+/// The header of a 64-bit ELF file, and where in it lies what is looked at (System V ABI, chapter 4).
+const HEADER_BYTES: usize = 64;
 const MAGIC: &[u8] = b"\x7fELF";
 const MACHINE_AT: usize = 18;
+/// The table of sections is what linkers put last, so a file that was cut short lacks it.
+const SECTIONS_AT: usize = 40;
+const SECTION_BYTES_AT: usize = 58;
+const SECTION_COUNT_AT: usize = 60;
 /// Machines of that ABI by the names that Rust has for them.
 const MACHINES: [(u16, &str); 6] = [
     (3, "x86"),
@@ -53,27 +58,38 @@ impl SharedLibrary {
     }
 }
 
+/// The loader would say that a file for another machine is not there, and crash over one that was cut short.
 fn check_header(path: &Path) -> Result<(), DriverError> {
-    let mut header = [0; HEADER_BYTES];
-    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut header));
     let shown = path.display();
     let advice = "fetch the engine again, or correct `file` in its engine file";
-    if let Err(error) = read {
+    let mut header = Vec::new();
+    let read = File::open(path).and_then(|file| {
+        let bytes = file.metadata()?.len();
+        file.take(HEADER_BYTES as u64).read_to_end(&mut header)?;
+        Ok(bytes)
+    });
+    let bytes = read.map_err(|error| {
+        DriverError::new(format!("cannot read the library {shown}: {error}; {advice}"))
+    })?;
+    let Some(header) = header.first_chunk::<HEADER_BYTES>().filter(|all| all.starts_with(MAGIC))
+    else {
+        return Err(DriverError::new(format!("{shown} is no shared library (ELF); {advice}")));
+    };
+    let two_bytes = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
+    let machine = two_bytes(MACHINE_AT);
+    let name = MACHINES.iter().find(|(number, _)| *number == machine).map(|(_, name)| *name);
+    if name != Some(ARCH) {
+        let name = name.map_or_else(|| format!("machine number {machine}"), str::to_owned);
         return Err(DriverError::new(format!(
-            "cannot read the library {shown}: {error}; {advice}"
+            "the library {shown} is for {name}, and this host is {ARCH}: give the engine file a source for this machine"
         )));
     }
-    if !header.starts_with(MAGIC) {
-        return Err(DriverError::new(format!("{shown} is no shared library (ELF); {advice}")));
+    let sections_at: [u8; 8] = std::array::from_fn(|index| header[SECTIONS_AT + index]);
+    let sections = u64::from(two_bytes(SECTION_BYTES_AT)) * u64::from(two_bytes(SECTION_COUNT_AT));
+    let whole = u64::from_le_bytes(sections_at).saturating_add(sections);
+    if bytes < whole {
+        let why = format!("{shown} is cut short: it has {bytes} of {whole} bytes");
+        return Err(DriverError::new(format!("{why}; {advice}")));
     }
-    let machine = u16::from_le_bytes([header[MACHINE_AT], header[MACHINE_AT + 1]]);
-    let name = MACHINES.iter().find(|(number, _)| *number == machine).map(|(_, name)| *name);
-    if name == Some(std::env::consts::ARCH) {
-        return Ok(());
-    }
-    let name = name.map_or_else(|| format!("machine number {machine}"), str::to_owned);
-    Err(DriverError::new(format!(
-        "the library {shown} is for {name}, and this host is {}: give the engine file a source for this machine",
-        std::env::consts::ARCH
-    )))
+    Ok(())
 }
