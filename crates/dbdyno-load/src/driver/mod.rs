@@ -10,7 +10,6 @@ pub mod mysql;
 pub mod null;
 pub mod postgres;
 pub mod rocksdb;
-mod shared_library;
 pub mod sqlite;
 
 use crate::outcome::Outcome;

@@ -4,7 +4,7 @@
 //! does without it. Signatures are those of RocksDB's `include/rocksdb/c.h`, where a bool is an `unsigned char`.
 
 use crate::driver::DriverError;
-use crate::driver::shared_library::SharedLibrary;
+use crate::shared_library::SharedLibrary;
 use std::ffi::{c_char, c_int, c_uchar, c_void};
 use std::path::Path;
 

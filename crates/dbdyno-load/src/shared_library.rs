@@ -2,7 +2,7 @@
 //!
 //! The file's header is read here before the loader gets it. A library stays open until the process ends: engines leave threads and exit handlers behind.
 
-use super::DriverError;
+use crate::driver::DriverError;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use std::env::consts::ARCH;
 use std::fs::File;
