@@ -16,6 +16,7 @@ pub mod measure;
 pub mod outcome;
 pub mod recorder;
 pub mod server;
+mod shared_library;
 pub mod sync_counter;
 pub mod trial;
 pub mod wire;

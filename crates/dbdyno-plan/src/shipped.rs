@@ -30,6 +30,7 @@ pub const FAMILIES: &[NamedText<'static>] = &[
     shipped!("postgres", "engines/families/postgres.toml"),
     shipped!("mysql", "engines/families/mysql.toml"),
     shipped!("mariadb", "engines/families/mariadb.toml"),
+    shipped!("rocksdb", "engines/families/rocksdb.toml"),
 ];
 
 /// Engines.
@@ -52,4 +53,10 @@ pub const ENGINES: &[NamedText<'static>] = &[
     shipped!("mariadb-10.2", "engines/mariadb-10.2/engine.toml"),
     shipped!("mariadb-10.11", "engines/mariadb-10.11/engine.toml"),
     shipped!("mariadb-11.8", "engines/mariadb-11.8/engine.toml"),
+    shipped!("rocksdb-6.29", "engines/rocksdb-6.29/engine.toml"),
+    shipped!("rocksdb-7.10", "engines/rocksdb-7.10/engine.toml"),
+    shipped!("rocksdb-8.11", "engines/rocksdb-8.11/engine.toml"),
+    shipped!("rocksdb-9.10", "engines/rocksdb-9.10/engine.toml"),
+    shipped!("rocksdb-10", "engines/rocksdb-10/engine.toml"),
+    shipped!("rocksdb-11", "engines/rocksdb-11/engine.toml"),
 ];

@@ -10,6 +10,7 @@ pub mod mongodb;
 pub mod mysql;
 pub mod null;
 pub mod postgres;
+pub mod rocksdb;
 pub mod sqlite;
 
 use crate::outcome::Outcome;
@@ -39,6 +40,7 @@ macro_rules! with_driver {
             "mongodb" => with!($crate::driver::mongodb::Mongodb),
             "mysql" => with!($crate::driver::mysql::Mysql),
             "postgres" => with!($crate::driver::postgres::Postgres),
+            "rocksdb" => with!($crate::driver::rocksdb::Rocksdb),
             other => Err($crate::driver::DriverError::new(format!(
                 "this dbdyno has no driver \"{other}\""
             ))
@@ -210,6 +212,14 @@ pub trait Driver: Sized + Sync {
 
     /// Version and settings, read back from the engine.
     fn receipt(&self) -> Result<Receipt, DriverError>;
+
+    /// Counters of the engine's own, by its own names, since it was opened; empty where it keeps none or was not told to.
+    ///
+    /// # Errors
+    /// The engine's.
+    fn statistics(&self) -> Result<BTreeMap<String, u64>, DriverError> {
+        Ok(BTreeMap::new())
+    }
 
     /// Makes tables 0 to `tables` - 1 where they do not exist.
     fn create_tables(&self, tables: u16) -> Result<(), DriverError>;

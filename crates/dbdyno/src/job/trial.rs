@@ -23,6 +23,7 @@ use dbdyno_record::{DetailWriter, TrialEnd, TrialRecord, utc_text};
 use dbdyno_workload::Seed;
 use dbdyno_workload::hot_row::{CheckReport, REQUEST_CLASSES};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::time::{Instant, SystemTime};
 
 /// How long after the end requests that were due before it may still be sent or retried.
@@ -67,6 +68,7 @@ fn measure_on<D: Driver>(
     let process = server.and_then(|server| server.process);
     let mut observer = TrialObserver::new(disk, process, REQUEST_CLASSES, files, &mut live);
     let syncs_before = log_syncs(&driver, server)?;
+    let statistics_before = driver.statistics()?;
     let trialed = trial::run(&driver, &what, &mut observer)?;
     // Over the whole trial, when nothing is under way: within the measured interval syncs and commits cannot be counted
     // at the same instant, and a busy host makes the gap long enough to look like a broken promise.
@@ -76,6 +78,7 @@ fn measure_on<D: Driver>(
         commits: trialed.acknowledged,
         dop: what.shape.clients * trial.load.client.pipeline,
     });
+    let statistics = difference(driver.statistics()?, &statistics_before);
     let threads = driver.threads(what.shape.clients);
     let is_ours = server.is_some_and(|server| !server.is_named);
     let engine_files = is_ours.then(|| Files::below(&order.engine.data_directory));
@@ -104,6 +107,9 @@ fn measure_on<D: Driver>(
     write_json(&mut detail, "receipt.json", &receipt_json(order, trial, &receipt, seen))?;
     if let Some(files) = &engine_files {
         write_json(&mut detail, "files.json", &files.as_json())?;
+    }
+    if !statistics.is_empty() {
+        write_json(&mut detail, "engine_statistics.json", &json!(statistics))?;
     }
     write_json(&mut detail, "check.json", &check_json(trialed.check.as_ref()))?;
     Ok(TrialRecord {
@@ -148,6 +154,18 @@ fn log_syncs<D: Driver>(driver: &D, server: Option<&ServerOrder>) -> Result<Opti
     let Some(server) = server else { return Ok(Some(sync_counter::syncs())) };
     let query = server.log_syncs_query.as_ref();
     Ok(query.map(|query| driver.statement(query)).transpose()?.flatten())
+}
+
+/// What the engine's own counters grew by in the whole trial, warm-up and checks included.
+fn difference(
+    after: BTreeMap<String, u64>,
+    before: &BTreeMap<String, u64>,
+) -> BTreeMap<String, u64> {
+    let grown = |(name, count): (String, u64)| {
+        let before = before.get(&name).copied().unwrap_or(0);
+        (name, count.saturating_sub(before))
+    };
+    after.into_iter().map(grown).collect()
 }
 
 fn derive_from(
