@@ -28,7 +28,11 @@ pub const FAMILIES: &[NamedText<'static>] = &[
     shipped!("postgres", "engines/families/postgres.toml"),
     shipped!("mysql", "engines/families/mysql.toml"),
     shipped!("mariadb", "engines/families/mariadb.toml"),
+    shipped!("wiredtiger", "engines/families/wiredtiger.toml"),
 ];
+
+/// C texts that are compiled against a library when it is installed.
+pub const SHIMS: &[NamedText<'static>] = &[shipped!("wiredtiger", "engines/shims/wiredtiger.c")];
 
 /// Engines.
 pub const ENGINES: &[NamedText<'static>] = &[
@@ -50,4 +54,6 @@ pub const ENGINES: &[NamedText<'static>] = &[
     shipped!("mariadb-10.2", "engines/mariadb-10.2/engine.toml"),
     shipped!("mariadb-10.11", "engines/mariadb-10.11/engine.toml"),
     shipped!("mariadb-11.8", "engines/mariadb-11.8/engine.toml"),
+    shipped!("wiredtiger-3.2", "engines/wiredtiger-3.2/engine.toml"),
+    shipped!("wiredtiger-11.3", "engines/wiredtiger-11.3/engine.toml"),
 ];
