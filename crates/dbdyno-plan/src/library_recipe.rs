@@ -73,7 +73,12 @@ impl Shim {
         let shim = Shim {
             name: table.required("name")?.word(&names)?,
             include: table.required("include")?.text()?,
-            libraries: table.required("libraries")?.texts()?.into_iter().map(|(text, _)| text).collect(),
+            libraries: table
+                .required("libraries")?
+                .texts()?
+                .into_iter()
+                .map(|(text, _)| text)
+                .collect(),
         };
         table.finish()?;
         Ok(shim)

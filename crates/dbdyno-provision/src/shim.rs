@@ -56,7 +56,9 @@ pub(crate) fn compile(
 fn set_beside(prefix: &Path, directory: &Path, library: &str) -> Result<PathBuf, ProvisionError> {
     let file = prefix.join(library);
     if !file.exists() {
-        let why = format!("there is no `{library}` in what was fetched; correct `libraries` in the engine file");
+        let why = format!(
+            "there is no `{library}` in what was fetched; correct `libraries` in the engine file"
+        );
         return Err(ProvisionError::new(Trouble::WrongContent, why));
     }
     let beside = directory.join(file.file_name().unwrap_or_default());

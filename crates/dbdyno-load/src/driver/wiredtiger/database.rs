@@ -136,9 +136,8 @@ impl OpenSession {
     pub fn cursor(&self, uri: &str) -> Result<*mut Cursor, DriverError> {
         let (uri_text, mut cursor) = (c_string(uri)?, ptr::null_mut());
         // SAFETY: the session is open and the text is a C string; `cursor` receives the handle.
-        let code = unsafe {
-            (self.database.shim.cursor)(self.session, uri_text.as_ptr(), &mut cursor)
-        };
+        let code =
+            unsafe { (self.database.shim.cursor)(self.session, uri_text.as_ptr(), &mut cursor) };
         self.database.check(code, &format!("open {uri}"))?;
         Ok(cursor)
     }
@@ -249,9 +248,8 @@ impl OpenSession {
         }
         let mut found: Vec<(String, i64)> = Vec::new();
         // SAFETY: the session is open, and `keep` takes what it is given here.
-        let code = unsafe {
-            (self.database.shim.statistics)(self.session, keep, (&raw mut found).cast())
-        };
+        let code =
+            unsafe { (self.database.shim.statistics)(self.session, keep, (&raw mut found).cast()) };
         self.database.check(code, "read statistics")?;
         Ok(found)
     }

@@ -181,7 +181,8 @@ impl Driver for WiredTiger {
 
     fn age_rows(&self, rows: &[RowId], progress: u64) -> Result<(), DriverError> {
         let mut control = self.control();
-        let cursors = rows.iter().map(|id| control.table(id.table)).collect::<Result<Vec<_>, _>>()?;
+        let cursors =
+            rows.iter().map(|id| control.table(id.table)).collect::<Result<Vec<_>, _>>()?;
         let session = &control.session;
         session.transaction("age rows", || {
             let mut value = Vec::new();
