@@ -139,6 +139,7 @@ fn main() {
     let settings = [
         ("cache_mb", "256"),
         ("log_enabled", "false"),
+        ("log_file_mb", "100"),
         ("transaction_sync", "off"),
         ("checkpoint_s", "0"),
         ("eviction_threads", "4"),

@@ -49,7 +49,9 @@ fn options(
     };
     settings.extend(promise.settings.iter().map(|(name, value)| (name.clone(), value.to_string())));
     settings.extend(changed.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())));
-    settings.insert("cache_mb".to_owned(), "64".to_owned());
+    for (name, value) in [("cache_mb", "64"), ("log_file_mb", "2")] {
+        settings.insert(name.to_owned(), value.to_owned());
+    }
     let options = OpenOptions::of_directory(directory.to_owned(), settings, 8);
     OpenOptions { library: Some(library(engine)), ..options }
 }

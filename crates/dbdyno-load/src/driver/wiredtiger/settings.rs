@@ -39,11 +39,12 @@ impl Settings {
         };
         // Without config_base=false a database would remember the configuration that it was made with.
         let open = format!(
-            "create,config_base=false,cache_size={}MB,session_max={},statistics=(fast),log=(enabled={}),\
+            "create,config_base=false,cache_size={}MB,session_max={},statistics=(fast),log=(enabled={},file_max={}MB),\
              transaction_sync={sync},checkpoint=(wait={}),eviction=(threads_min={eviction},threads_max={eviction}){}",
             options.number("cache_mb")?,
             options.clients + SPARE_SESSIONS,
             options.flag("log_enabled")?,
+            options.number("log_file_mb")?,
             options.number("checkpoint_s")?,
             extensions(&block_compressor, library),
         );
