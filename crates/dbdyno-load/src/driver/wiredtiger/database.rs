@@ -29,6 +29,7 @@ pub fn is_disk_full(code: c_int) -> bool {
 
 /// An open database; closed when the last session is gone.
 pub struct Database {
+    /// The library's functions.
     pub shim: Shim,
     connection: *mut Connection,
 }

@@ -94,8 +94,8 @@ fn counter_of(value: &[u8]) -> Result<u64, DriverError> {
 
 /// The value of one key in a configuration string of the library's.
 fn configured<'a>(config: &'a str, key: &str) -> Option<&'a str> {
-    let pairs = config.split(',').filter_map(|pair| pair.split_once('='));
-    pairs.into_iter().find(|(name, _)| *name == key).map(|(_, value)| value)
+    let mut pairs = config.split(',').filter_map(|pair| pair.split_once('='));
+    pairs.find(|(name, _)| *name == key).map(|(_, value)| value)
 }
 
 impl Driver for WiredTiger {

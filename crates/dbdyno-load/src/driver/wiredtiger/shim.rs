@@ -26,7 +26,7 @@ pub struct Cursor {
     _opaque: [u8; 0],
 }
 
-/// Whether a statistic's receiver gets its name, a C string that lives for the call, and its value.
+/// Takes one statistic: to whom it is handed, its name (a C string that lives for the call), and its value.
 pub type EachStatistic = unsafe extern "C" fn(*mut c_void, *const c_char, i64);
 
 macro_rules! shim {
