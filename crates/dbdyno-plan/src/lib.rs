@@ -33,7 +33,7 @@ pub use estimate::{Expected, ExpectedPart};
 pub use experiment::{ExperimentFile, Order, SCALES, Scale};
 pub use harness::{Arrival, ClientLoad, Load, PARAMETERS as HARNESS_PARAMETERS, SEED_MAX};
 pub use input_error::{InputError, Place};
-pub use library_recipe::LibraryRecipe;
+pub use library_recipe::{LibraryRecipe, Shim};
 pub use nearest::{nearest, suggestion};
 pub use package::{BuildCommand, Package, Source, Unpack};
 pub use plan::{
@@ -43,6 +43,6 @@ pub use plan::{
 pub use planning::{TRIALS_MAX, plan, read_engines};
 pub use request::{ExperimentSource, PlanRequest};
 pub use server_recipe::{InitCommand, PassedAs, ServerRecipe, SettleStep};
-pub use shipped::{ENGINES, EXPERIMENTS, FAMILIES, NamedText};
+pub use shipped::{ENGINES, EXPERIMENTS, FAMILIES, NamedText, SHIMS};
 pub use toml_reader::{Entry, Table};
 pub use value::{Item, Raw, SyntaxCheck, Value, Wanted};

@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::input_error::InputError;
+use crate::library_recipe::Shim;
 use crate::toml_reader::{Entry, Table};
 use crate::value::Raw;
 
@@ -19,6 +20,8 @@ pub struct Package<'a> {
     pub file: &'a str,
     /// Whether its programs must see the prefix as the root.
     pub own_root: bool,
+    /// What is compiled against what was fetched, and becomes that file.
+    pub shim: Option<&'a Shim>,
 }
 
 /// Where programs come from.

@@ -114,6 +114,7 @@ impl ServerRecipe {
             series: &self.series,
             file: &self.program,
             own_root: self.own_root,
+            shim: None,
         }
     }
 

@@ -31,7 +31,11 @@ pub const FAMILIES: &[NamedText<'static>] = &[
     shipped!("mysql", "engines/families/mysql.toml"),
     shipped!("mariadb", "engines/families/mariadb.toml"),
     shipped!("rocksdb", "engines/families/rocksdb.toml"),
+    shipped!("wiredtiger", "engines/families/wiredtiger.toml"),
 ];
+
+/// C texts that are compiled against a library when it is installed.
+pub const SHIMS: &[NamedText<'static>] = &[shipped!("wiredtiger", "engines/shims/wiredtiger.c")];
 
 /// Engines.
 pub const ENGINES: &[NamedText<'static>] = &[
@@ -59,4 +63,6 @@ pub const ENGINES: &[NamedText<'static>] = &[
     shipped!("rocksdb-9.10", "engines/rocksdb-9.10/engine.toml"),
     shipped!("rocksdb-10", "engines/rocksdb-10/engine.toml"),
     shipped!("rocksdb-11", "engines/rocksdb-11/engine.toml"),
+    shipped!("wiredtiger-3.2", "engines/wiredtiger-3.2/engine.toml"),
+    shipped!("wiredtiger-11.3", "engines/wiredtiger-11.3/engine.toml"),
 ];

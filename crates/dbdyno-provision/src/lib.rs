@@ -10,6 +10,7 @@ mod identity;
 mod launch;
 mod leftovers;
 mod server;
+mod shim;
 mod source;
 mod system_calls;
 mod tools;

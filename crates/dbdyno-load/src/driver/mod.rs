@@ -12,6 +12,7 @@ pub mod null;
 pub mod postgres;
 pub mod rocksdb;
 pub mod sqlite;
+pub mod wiredtiger;
 
 use crate::outcome::Outcome;
 use crate::recorder::Recorder;
@@ -41,6 +42,7 @@ macro_rules! with_driver {
             "mysql" => with!($crate::driver::mysql::Mysql),
             "postgres" => with!($crate::driver::postgres::Postgres),
             "rocksdb" => with!($crate::driver::rocksdb::Rocksdb),
+            "wiredtiger" => with!($crate::driver::wiredtiger::WiredTiger),
             other => Err($crate::driver::DriverError::new(format!(
                 "this dbdyno has no driver \"{other}\""
             ))
@@ -249,6 +251,14 @@ pub trait Driver: Sized + Sync {
 
     /// Brings everything to disk and pays outstanding debts, so that the next opener starts from a known state.
     fn settle(&self) -> Result<(), DriverError>;
+
+    /// Counters that the engine keeps about itself, by its own names, since it was opened.
+    ///
+    /// # Errors
+    /// The engine's.
+    fn statistics(&self) -> Result<BTreeMap<String, u64>, DriverError> {
+        Ok(BTreeMap::new())
+    }
 
     /// A new connection to tables 0 to `tables` - 1, ready to execute.
     fn connect(&self, tables: u16) -> Result<Self::Client, DriverError>;

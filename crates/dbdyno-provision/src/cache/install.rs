@@ -3,14 +3,16 @@
 use std::fs;
 use std::path::Path;
 
-use dbdyno_plan::{Package, Source};
+use dbdyno_plan::{Package, Shim, Source};
 
 use super::files::{cannot_write, make_directory, need_room, remove};
 use super::lock;
 use super::manifest::Manifest;
 use super::{Cache, FetchProgress, Installed};
 use crate::error::{ProvisionError, Trouble};
-use crate::source::{self, Fetch};
+use crate::shim;
+use crate::source::{self, Fetch, Fetched};
+use crate::tools::Tools;
 
 /// Installs an engine that is not there yet, or waits for another process that does.
 pub(super) fn install(
@@ -33,6 +35,9 @@ pub(super) fn install(
     if offline {
         return Err(not_offline(cache, name, source));
     }
+    if let Some(compiled) = compile_again(cache, name, package, progress) {
+        return compiled;
+    }
     // An older installation of another source goes first, its claim to be complete before its files.
     Manifest::remove(&engine)?;
     remove(&engine.join("prefix"))?;
@@ -45,10 +50,51 @@ pub(super) fn install(
         let _ = remove(&partial);
     }
     installed?;
+    found_again(cache, name, package)
+}
+
+fn found_again(
+    cache: &Cache,
+    name: &str,
+    package: Package<'_>,
+) -> Result<Installed, ProvisionError> {
     cache.installed(name, package).ok_or_else(|| {
+        let engine = cache.engine_directory(name);
         let why = format!("{name}: what was just installed is gone from {}", engine.display());
         ProvisionError::new(Trouble::CannotWrite, why)
     })
+}
+
+/// Where only the shim is another one, what was fetched, and perhaps built for minutes, stays.
+fn compile_again(
+    cache: &Cache,
+    name: &str,
+    package: Package<'_>,
+    progress: &mut dyn FnMut(FetchProgress),
+) -> Option<Result<Installed, ProvisionError>> {
+    let (shim, engine) = (package.shim?, cache.engine_directory(name));
+    let prefix = engine.join("prefix");
+    let old = Manifest::read(&engine).filter(|_| prefix.is_dir())?;
+    let source = old.source_in(package)?;
+    let mut again = || {
+        Manifest::remove(&engine)?;
+        compile(cache.tools(), &prefix, package, shim, progress)?;
+        let fetched = Fetched { line: old.source.clone(), archives: old.archives.clone() };
+        Manifest::of(&prefix, source, Some(shim), fetched)?.write(&engine)?;
+        found_again(cache, name, package)
+    };
+    Some(again())
+}
+
+fn compile(
+    tools: &Tools,
+    prefix: &Path,
+    package: Package<'_>,
+    shim: &Shim,
+    progress: &mut dyn FnMut(FetchProgress),
+) -> Result<(), ProvisionError> {
+    progress(FetchProgress::Step { text: format!("compiling the shim {}", shim.name) });
+    shim::compile(tools, prefix, package, shim)
 }
 
 fn fill(
@@ -67,6 +113,9 @@ fn fill(
         progress,
     };
     let fetched = source::fetch(&mut fetch, source)?;
+    if let Some(shim) = package.shim {
+        compile(cache.tools(), partial, package, shim, progress)?;
+    }
     if !partial.join(package.file).exists() {
         let why = format!(
             "{} holds no `{}`; correct the file's name or `unpack` in the engine file",
@@ -75,7 +124,7 @@ fn fill(
         return Err(ProvisionError::new(Trouble::WrongContent, why));
     }
     progress(FetchProgress::Step { text: "listing what was installed".to_owned() });
-    let manifest = Manifest::of(partial, source, fetched.line, fetched.archives)?;
+    let manifest = Manifest::of(partial, source, package.shim, fetched)?;
     let prefix = engine.join("prefix");
     fs::rename(partial, &prefix).map_err(cannot_write("make", &prefix))?;
     manifest.write(engine)

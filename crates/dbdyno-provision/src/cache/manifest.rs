@@ -7,11 +7,12 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use dbdyno_plan::Source;
+use dbdyno_plan::{Package, Shim, Source};
 use serde::{Deserialize, Serialize};
 
 use super::files::{cannot_write, remove, sha256_of_file, sha256_of_text};
 use crate::error::ProvisionError;
+use crate::source::Fetched;
 use crate::unpack::each_file;
 
 /// Raised when the same source is installed in another way than before, so that old installations are redone.
@@ -24,6 +25,9 @@ const FILE: &str = "manifest.json";
 pub(crate) struct Manifest {
     /// The source as the engine file had it, and how it is installed, as one hash.
     pub(crate) fingerprint: String,
+    /// The shim that was compiled against it, as a hash of all that decides it; empty without one.
+    #[serde(default)]
+    pub(crate) shim: String,
     /// One line: what exactly it is.
     pub(crate) source: String,
     /// Archives that stay in the cache, because the place they came from may not keep them: paths below the cache.
@@ -50,8 +54,8 @@ impl Manifest {
     pub(crate) fn of(
         prefix: &Path,
         source: &Source,
-        line: String,
-        archives: Vec<String>,
+        shim: Option<&Shim>,
+        fetched: Fetched,
     ) -> Result<Manifest, ProvisionError> {
         let (mut files, mut bytes_on_disk) = (Vec::new(), 0);
         each_file(prefix, "", &mut |path, file| {
@@ -62,8 +66,14 @@ impl Manifest {
             Ok(())
         })
         .map_err(cannot_write("list", prefix))?;
-        let fingerprint = fingerprint(source);
-        Ok(Manifest { fingerprint, source: line, archives, bytes_on_disk, files })
+        Ok(Manifest {
+            fingerprint: fingerprint(source),
+            shim: shim_fingerprint(shim),
+            source: fetched.line,
+            archives: fetched.archives,
+            bytes_on_disk,
+            files,
+        })
     }
 
     /// Reads the one of an engine's directory; one that cannot be read is like none.
@@ -86,9 +96,14 @@ impl Manifest {
         remove(&engine.join(FILE))
     }
 
-    /// Whether it is what one of these sources would be now.
-    pub(crate) fn is_of(&self, sources: &[Source]) -> bool {
-        sources.iter().any(|source| fingerprint(source) == self.fingerprint)
+    /// Whether it is what the package would be now.
+    pub(crate) fn is_of(&self, package: Package<'_>) -> bool {
+        self.source_in(package).is_some() && self.shim == shim_fingerprint(package.shim)
+    }
+
+    /// The source of the package that was fetched, if it is still one of them.
+    pub(crate) fn source_in<'a>(&self, package: Package<'a>) -> Option<&'a Source> {
+        package.sources.iter().find(|source| fingerprint(source) == self.fingerprint)
     }
 
     /// What differs from what was installed, one sentence each.
@@ -139,6 +154,12 @@ fn fingerprint(source: &Source) -> String {
     sha256_of_text(&format!("{INSTALL_FORMAT} {value}"))
 }
 
+fn shim_fingerprint(shim: Option<&Shim>) -> String {
+    shim.map_or(String::new(), |shim| {
+        sha256_of_text(&format!("{} {:?}\n{}", shim.include, shim.libraries, shim.text()))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,7 +183,8 @@ mod tests {
             fs::write(prefix.join(name), "text").unwrap();
         }
         std::os::unix::fs::symlink("same", prefix.join("bin/link")).unwrap();
-        let manifest = Manifest::of(&prefix, &source("sid", 1), "what".into(), vec![]).unwrap();
+        let fetched = Fetched { line: "what".into(), archives: vec![] };
+        let manifest = Manifest::of(&prefix, &source("sid", 1), None, fetched).unwrap();
         manifest.write(place.path()).unwrap();
         assert_eq!(Manifest::read(place.path()), Some(manifest.clone()));
         assert_eq!(manifest.differences(&prefix), [""; 0]);

@@ -93,7 +93,7 @@ impl Cache {
     pub fn installed(&self, name: &str, package: Package<'_>) -> Option<Installed> {
         let engine = self.engine_directory(name);
         let prefix = engine.join("prefix");
-        let manifest = Manifest::read(&engine).filter(|manifest| manifest.is_of(package.sources));
+        let manifest = Manifest::read(&engine).filter(|manifest| manifest.is_of(package));
         if let Some(manifest) = manifest.filter(|_| prefix.join(package.file).exists()) {
             return Some(Installed {
                 prefix,
@@ -129,7 +129,7 @@ impl Cache {
     /// If the engine is not installed, or not in the way that the package asks for now.
     pub fn verify(&self, name: &str, package: Package<'_>) -> Result<Vec<String>, ProvisionError> {
         let engine = self.engine_directory(name);
-        if let Some(manifest) = Manifest::read(&engine).filter(|one| one.is_of(package.sources)) {
+        if let Some(manifest) = Manifest::read(&engine).filter(|one| one.is_of(package)) {
             return Ok(manifest.differences(&engine.join("prefix")));
         }
         if self.installed(name, package).is_some() {
@@ -176,7 +176,8 @@ impl Cache {
 
     /// What this host lacks for a source, or nothing if it can use it.
     pub fn lacks(&self, source: &Source, package: Package<'_>) -> Option<String> {
-        crate::source::lacks(&self.tools, source, package)
+        let shim = package.shim.and_then(|_| crate::shim::lacks(&self.tools));
+        shim.or_else(|| crate::source::lacks(&self.tools, source, package))
     }
 
     pub(crate) fn tools(&self) -> &Tools {

@@ -1,7 +1,7 @@
 //! The cache with a package client of the test's own: a script named `mvn` that puts a small artifact into the store.
 
 use super::*;
-use dbdyno_plan::{ENGINES, EngineFile, ServerRecipe, Unpack};
+use dbdyno_plan::{ENGINES, EngineFile, ServerRecipe, Shim, Unpack};
 use std::os::unix::fs::PermissionsExt;
 use std::thread;
 
@@ -116,4 +116,29 @@ fn who_comes_second_waits_and_finds_it_done() {
     assert_eq!(cache.verify("e", recipe.package()).unwrap().len(), 1);
     assert!(cache.remove("e").unwrap() > 0);
     assert_eq!(cache.installed("e", recipe.package()), None);
+}
+
+#[test]
+fn a_shim_needs_a_compiler_and_the_library_that_it_names() {
+    let (directory, cache, recipe) = place("program");
+    let shim = Shim {
+        name: "wiredtiger".into(),
+        include: "include".into(),
+        libraries: vec!["lib/lib.so".into()],
+    };
+    let package = Package { shim: Some(&shim), ..recipe.package() };
+    let only_client = directory.path().join("bin");
+    let bare = directory.path().join("cache");
+    let bare = Cache::with_search_path(bare, &only_client.display().to_string()).unwrap();
+    let error = bare.install("e", package, false, &mut |_| {}).unwrap_err();
+    assert_eq!(error.trouble, Trouble::HostLacks);
+    assert!(error.message.contains("needs cc, a C compiler; install the package gcc"), "{error}");
+    assert_eq!(calls(&directory), 0, "nothing was downloaded");
+    let error = cache.install("e", package, false, &mut |_| {}).unwrap_err();
+    assert_eq!(error.trouble, Trouble::WrongContent);
+    assert!(error.message.contains("there is no `lib/lib.so` in what was fetched"), "{error}");
+    assert!(!directory.path().join("cache/engines/e/prefix.partial").exists());
+    // Installed without a shim it is another installation.
+    cache.install("e", recipe.package(), false, &mut |_| {}).unwrap();
+    assert_eq!(cache.installed("e", package), None);
 }

@@ -23,6 +23,10 @@ fn way(source: &Source, package: Package<'_>) -> String {
         Source::Image { .. } => "docker".to_owned(),
         Source::Path { .. } | Source::Running { .. } => return "nothing".to_owned(),
     };
+    let client = match package.shim {
+        Some(_) => format!("{client}+cc"),
+        None => client,
+    };
     match package.own_root {
         true => format!("{client}, root or user namespaces"),
         false => client,
