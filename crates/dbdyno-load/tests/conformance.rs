@@ -5,8 +5,8 @@ mod support;
 
 use dbdyno_load::conformance::{self, fill};
 use dbdyno_load::driver::{
-    Client, Driver, OpenOptions, lmdb::Lmdb, memory::Memory, mysql::Mysql, postgres::Postgres,
-    sqlite::Sqlite,
+    Client, Driver, OpenOptions, lmdb::Lmdb, memory::Memory, mongodb::Mongodb, mysql::Mysql,
+    postgres::Postgres, sqlite::Sqlite,
 };
 use dbdyno_load::outcome::Outcome;
 use dbdyno_load::server::{ClientOptions, Statements, Transaction};
@@ -15,6 +15,7 @@ use dbdyno_workload::{Action, Request};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Mutex;
+use support::ferretdb_server::FerretdbServer;
 use support::mysql_server::MysqlServer;
 use support::postgres_server::PostgresServer;
 
@@ -106,6 +107,20 @@ fn postgres_conforms() {
     let server = PostgresServer::start(None);
     conformance::conforms::<Postgres>(&server.options(), true);
     conformance::counts::<Postgres>(&server.options());
+}
+
+/// A server that speaks MongoDB's protocol keeps its promises, one request at a time and several.
+#[test]
+fn mongodb_conforms() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let server = FerretdbServer::start(&[]);
+    for pipeline in [1, 4] {
+        let client = ClientOptions { threads: 1, pipeline, ..ClientOptions::default() };
+        let mut options = server.options(client);
+        let login = options.server.as_mut().expect("has a server");
+        login.database = format!("dbdyno{pipeline}");
+        conforms_with::<Mongodb>(&options, true);
+    }
 }
 
 /// Updates of one row from many threads are all there: none is lost, none is made twice.

@@ -5,8 +5,8 @@ mod support;
 use dbdyno_load::arrival::{ArrivalLaw, ArrivalPlan};
 use dbdyno_load::clock::{self, Ns, SECOND};
 use dbdyno_load::driver::{
-    Driver, OpenOptions, lmdb::Lmdb, memory::Memory, mysql::Mysql, null::Null, postgres::Postgres,
-    sqlite::Sqlite,
+    Driver, OpenOptions, lmdb::Lmdb, memory::Memory, mongodb::Mongodb, mysql::Mysql, null::Null,
+    postgres::Postgres, sqlite::Sqlite,
 };
 use dbdyno_load::instrument::Totals;
 use dbdyno_load::measure::{Shape, measure};
@@ -15,6 +15,7 @@ use dbdyno_workload::rng::Seed;
 use dbdyno_workload::{Action, Request, RequestStream};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use support::ferretdb_server::FerretdbServer;
 use support::mysql_server::MysqlServer;
 use support::postgres_server::PostgresServer;
 
@@ -181,6 +182,19 @@ fn the_session_of_mysql_allocates_nothing() {
     // Without syncs requests end in the time that each law has, so that no interval ends while they run.
     let server = MysqlServer::start(&["--innodb-flush-log-at-trx-commit=0", "--skip-log-bin"]);
     check_server::<Mysql>(|client| server.options(client));
+}
+
+/// The session of mongodb, which has one way of speaking.
+#[test]
+fn the_session_of_mongodb_allocates_nothing() {
+    let server = FerretdbServer::start(&[]);
+    for law in LAWS {
+        for event_queue in [EventQueue::Epoll, EventQueue::IoUring] {
+            let client =
+                ClientOptions { threads: 2, pipeline: 4, event_queue, ..ClientOptions::default() };
+            check::<Mongodb>(&server.options(client), law);
+        }
+    }
 }
 
 /// The allocator does count: a test that cannot fail shows nothing.

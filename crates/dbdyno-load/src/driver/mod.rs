@@ -6,6 +6,7 @@
 
 pub mod lmdb;
 pub mod memory;
+pub mod mongodb;
 pub mod mysql;
 pub mod null;
 pub mod postgres;
@@ -35,6 +36,7 @@ macro_rules! with_driver {
             "memory" => with!($crate::driver::memory::Memory),
             "sqlite" => with!($crate::driver::sqlite::Sqlite),
             "lmdb" => with!($crate::driver::lmdb::Lmdb),
+            "mongodb" => with!($crate::driver::mongodb::Mongodb),
             "mysql" => with!($crate::driver::mysql::Mysql),
             "postgres" => with!($crate::driver::postgres::Postgres),
             other => Err($crate::driver::DriverError::new(format!(
@@ -175,6 +177,22 @@ pub trait Driver: Sized + Sync {
     /// # Errors
     /// The server's, and if dbdyno did not make it.
     fn drop_database(_: &OpenOptions) -> Result<(), DriverError> {
+        Ok(())
+    }
+
+    /// Which dataset was noted in a server's database as loaded completely; a library's template says that itself.
+    ///
+    /// # Errors
+    /// The server's.
+    fn noted_dataset(&self) -> Result<Option<String>, DriverError> {
+        Ok(None)
+    }
+
+    /// Notes in a server's database which dataset is loaded, by its fingerprint.
+    ///
+    /// # Errors
+    /// The server's.
+    fn note_dataset(&self, _fingerprint: &str) -> Result<(), DriverError> {
         Ok(())
     }
 

@@ -186,6 +186,19 @@ impl Driver for Mysql {
         Ok(control.query(drop.as_bytes()).map(|_| ())?)
     }
 
+    fn noted_dataset(&self) -> Result<Option<String>, DriverError> {
+        let noted = self.single(&format!("SELECT dataset FROM {MARKER}"))?;
+        let noted = noted.map(|noted| String::from_utf8_lossy(&noted).into_owned());
+        Ok(noted.filter(|dataset| !dataset.is_empty()))
+    }
+
+    fn note_dataset(&self, fingerprint: &str) -> Result<(), DriverError> {
+        let mut update = format!("UPDATE {MARKER} SET dataset = ").into_bytes();
+        write_literal(&mut update, fingerprint.as_bytes());
+        self.control().query(&update)?;
+        Ok(())
+    }
+
     fn statement(&self, text: &str) -> Result<Option<u64>, DriverError> {
         let answer = self.query(text)?;
         let last = answer.rows.into_iter().next().and_then(|row| row.into_iter().next_back());

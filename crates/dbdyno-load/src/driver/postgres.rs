@@ -164,6 +164,16 @@ impl Driver for Postgres {
         login::log_in(&elsewhere)?.query(&drop).map(|_| ())
     }
 
+    fn noted_dataset(&self) -> Result<Option<String>, DriverError> {
+        let noted = self.value(&format!("SELECT dataset FROM {MARKER}"))?;
+        Ok(noted.filter(|dataset| !dataset.is_empty()))
+    }
+
+    fn note_dataset(&self, fingerprint: &str) -> Result<(), DriverError> {
+        let dataset = fingerprint.replace('\'', "''");
+        self.control()?.query(&format!("UPDATE {MARKER} SET dataset = '{dataset}'")).map(|_| ())
+    }
+
     fn statement(&self, text: &str) -> Result<Option<u64>, DriverError> {
         let rows = self.control()?.query(text)?;
         let last = rows.into_iter().next().and_then(|row| row.into_iter().next_back()).flatten();

@@ -8,6 +8,7 @@ pub mod connection;
 mod epoll;
 pub mod event_loop;
 mod lane_state;
+pub mod mongodb;
 pub mod mysql;
 mod queue;
 mod reconnect;

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub mod ferretdb_server;
 pub mod mysql_server;
 pub mod postgres_server;
 

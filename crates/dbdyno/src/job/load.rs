@@ -47,17 +47,14 @@ fn into_server<D: Driver>(order: &Order, load: &LoadOrder) -> Result<bool, Failu
     let is_named = order.engine.server.as_ref().is_some_and(|server| server.is_named);
     if is_named {
         let driver = D::open(&options)?;
-        let dataset = format!("'{}'", load.fingerprint.replace('\'', ""));
-        let same = format!("SELECT count(*) FROM made_by_dbdyno WHERE dataset = {dataset}");
-        if driver.statement(&same)? == Some(1) {
+        if driver.noted_dataset()?.as_ref() == Some(&load.fingerprint) {
             return Ok(true);
         }
         drop(driver);
         D::drop_database(&options)?;
         D::create_database(&options)?;
         complete::<D>(&options, order)?;
-        let note = format!("UPDATE made_by_dbdyno SET dataset = {dataset}");
-        D::open(&options)?.statement(&note)?;
+        D::open(&options)?.note_dataset(&load.fingerprint)?;
         return Ok(false);
     }
     complete::<D>(&options, order)?;
