@@ -48,3 +48,64 @@ pub(crate) fn take_backend(mut root: Table) -> Result<(Table, Option<Backend>), 
     let backend = Backend { engine: file.name, driver: file.driver, recipe, prepare };
     Ok((root.over(inherited), Some(backend)))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::engine_file::{Durability, DurabilityMapping};
+
+    fn shipped(name: &str) -> (&'static str, &'static str) {
+        let engine = ENGINES.iter().find(|engine| engine.name == name).unwrap();
+        (engine.file, engine.text)
+    }
+
+    fn parsed(name: &str) -> EngineFile {
+        let (file, text) = shipped(name);
+        EngineFile::parse(file, text).unwrap()
+    }
+
+    /// The one in front promises what the one behind it does, and passes settings on to it alone.
+    #[test]
+    fn promises_and_settings_are_the_backends() {
+        for (front, behind) in
+            [("ferretdb-1", "postgres-17"), ("ferretdb-2", "postgres-18-documentdb")]
+        {
+            let (front, behind) = (parsed(front), parsed(behind));
+            assert_eq!(front.durability, behind.durability, "{}", front.name);
+            assert_eq!(front.settings, behind.settings, "{}", front.name);
+            let recipe = front.server.as_ref().unwrap();
+            let backend = recipe.backend.as_deref().unwrap();
+            assert_eq!(Some(&backend.recipe), behind.server.as_ref());
+            let DurabilityMapping::Supported(promise) = &front.durability[&Durability::None] else {
+                panic!("{} promises nothing", front.name);
+            };
+            let settings: BTreeMap<String, String> = promise
+                .settings
+                .iter()
+                .map(|(key, value)| (key.clone(), value.to_string()))
+                .collect();
+            assert!(recipe.setting_arguments(&settings).is_empty(), "{}", front.name);
+            let passed = backend.recipe.setting_arguments(&settings);
+            assert_eq!(passed, ["-c", "fsync=off", "-c", "synchronous_commit=off"]);
+            let names: Vec<&str> = front.packages().iter().map(|(name, _)| *name).collect();
+            assert_eq!(names, [front.name.as_str(), behind.name.as_str()]);
+        }
+    }
+
+    /// Only a server that keeps its data itself can stand behind another one.
+    #[test]
+    fn wrong_backends_are_refused() {
+        let (file, text) = shipped("ferretdb-1");
+        for (engine, says) in [
+            ("postgres-71", "did you mean \"postgres-17\"?"),
+            ("sqlite", "wants a server that keeps its data itself"),
+            ("ferretdb-2", "wants a server that keeps its data itself"),
+        ] {
+            let text = text.replace("\"postgres-17\"", &format!("\"{engine}\""));
+            let error = EngineFile::parse(file, &text).unwrap_err().to_string();
+            assert!(error.contains(says), "{engine}: {error}");
+        }
+    }
+}

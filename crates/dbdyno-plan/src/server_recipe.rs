@@ -130,11 +130,6 @@ impl ServerRecipe {
         std::iter::once((name, self.package())).chain(behind).collect()
     }
 
-    /// The recipe of the server that has the data: its own, or that of the one behind it.
-    pub fn of_data(&self) -> &ServerRecipe {
-        self.backend.as_ref().map_or(self, |backend| &backend.recipe)
-    }
-
     /// The URL of the server, if it is one that runs already.
     pub fn running_url(&self) -> Option<&str> {
         self.sources.iter().find_map(|source| match source {

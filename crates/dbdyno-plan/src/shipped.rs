@@ -28,6 +28,7 @@ pub const FAMILIES: &[NamedText<'static>] = &[
     shipped!("postgres", "engines/families/postgres.toml"),
     shipped!("mysql", "engines/families/mysql.toml"),
     shipped!("mariadb", "engines/families/mariadb.toml"),
+    shipped!("ferretdb", "engines/families/ferretdb.toml"),
 ];
 
 /// Engines.
@@ -42,6 +43,7 @@ pub const ENGINES: &[NamedText<'static>] = &[
     shipped!("postgres-17", "engines/postgres-17/engine.toml"),
     shipped!("postgres-18", "engines/postgres-18/engine.toml"),
     shipped!("postgres-18-debian", "engines/postgres-18-debian/engine.toml"),
+    shipped!("postgres-18-documentdb", "engines/postgres-18-documentdb/engine.toml"),
     shipped!("mysql-5.5", "engines/mysql-5.5/engine.toml"),
     shipped!("mysql-5.6", "engines/mysql-5.6/engine.toml"),
     shipped!("mysql-8.0", "engines/mysql-8.0/engine.toml"),
@@ -50,4 +52,6 @@ pub const ENGINES: &[NamedText<'static>] = &[
     shipped!("mariadb-10.2", "engines/mariadb-10.2/engine.toml"),
     shipped!("mariadb-10.11", "engines/mariadb-10.11/engine.toml"),
     shipped!("mariadb-11.8", "engines/mariadb-11.8/engine.toml"),
+    shipped!("ferretdb-1", "engines/ferretdb-1/engine.toml"),
+    shipped!("ferretdb-2", "engines/ferretdb-2/engine.toml"),
 ];

@@ -324,7 +324,10 @@ fn order_of(recipe: &ServerRecipe, running: &RunningServer) -> ServerOrder {
 }
 
 /// How the server's own database is opened.
-fn options_of(server: &ServerOrder, settings: BTreeMap<String, String>) -> Result<OpenOptions, String> {
+fn options_of(
+    server: &ServerOrder,
+    settings: BTreeMap<String, String>,
+) -> Result<OpenOptions, String> {
     Ok(OpenOptions {
         server: Some(server.server("own")?),
         ..OpenOptions::of_directory(PathBuf::new(), settings, 1)

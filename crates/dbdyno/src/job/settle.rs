@@ -28,11 +28,7 @@ pub struct Settled {
 ///
 /// # Errors
 /// The server's.
-pub fn settle(
-    server: &dyn Asked,
-    steps: &[SettleStep],
-    tables: u16,
-) -> Result<Settled, Failure> {
+pub fn settle(server: &dyn Asked, steps: &[SettleStep], tables: u16) -> Result<Settled, Failure> {
     let started = Instant::now();
     let (mut debt, mut gave_up) = (0, false);
     for step in steps {
