@@ -99,7 +99,7 @@ mod tests {
     fn wrong_backends_are_refused() {
         let (file, text) = shipped("ferretdb-1");
         for (engine, says) in [
-            ("postgres-71", "did you mean \"postgres-17\"?"),
+            ("postgres-177", "did you mean \"postgres-17\"?"),
             ("sqlite", "wants a server that keeps its data itself"),
             ("ferretdb-2", "wants a server that keeps its data itself"),
         ] {
