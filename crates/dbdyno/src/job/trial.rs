@@ -54,7 +54,10 @@ fn measure_on<D: Driver>(
     let receipt = driver.receipt()?;
     engine_version.clone_from(&receipt.version);
     // Whoever has the data answers for them.
-    let keeper: &dyn Asked = behind_driver.as_deref().unwrap_or(&driver);
+    let keeper: &dyn Asked = match &behind_driver {
+        Some(behind) => &**behind,
+        None => &driver,
+    };
     let keeper_order = behind.map(|backend| &backend.server).or(server);
     let behind_receipt = behind_driver.as_ref().map(|driver| driver.receipt()).transpose()?;
     if server.is_some() {
@@ -71,7 +74,7 @@ fn measure_on<D: Driver>(
     let mut live = |rate| tell(&Report::Rate(rate));
     let disk = DiskProbe::of_directory(&order.engine.data_directory).ok();
     let files = IntervalFiles::new(REQUEST_CLASSES, SystemTime::now())?;
-    let processes = server.map_or(&[][..], |server| &server.processes);
+    let processes = server.map_or(&[][..], |server| server.processes.as_slice());
     let mut observer = TrialObserver::new(disk, processes, REQUEST_CLASSES, files, &mut live);
     let syncs_before = log_syncs(keeper, keeper_order)?;
     let trialed = trial::run(&driver, &what, &mut observer)?;
