@@ -1,7 +1,7 @@
 //! dbdyno as one of the programs that are compared: its driver, worker and recorder, all recording on, in a process of its
 //! own, and the table that everyone reads, loaded through it.
 
-use crate::peer::{Cost, ROWS};
+use crate::peer::{Cost, Task, Work};
 use crate::server::Kind;
 use dbdyno_load::arrival::{ArrivalLaw, ArrivalPlan};
 use dbdyno_load::clock::SECOND;
@@ -21,15 +21,25 @@ const FILLER_BYTES: usize = 100;
 const ROWS_PER_TRANSACTION: u64 = 10_000;
 
 /// Rows from the high bits of a linear congruential generator, as the bare loops take them.
-struct Rows(u64);
+struct Rows {
+    state: u64,
+    rows: u64,
+    work: Work,
+}
 
 impl RequestStream for Rows {
     #[inline]
     fn next(&mut self) -> Request {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let row = (((self.0 >> 32) * ROWS) >> 32) + 1;
-        Request { class: 0, table: 0, row, action: Action::Read }
+        self.state = self
+            .state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let row = (((self.state >> 32) * self.rows) >> 32) + 1;
+        let action = match self.work {
+            Work::Read => Action::Read,
+            Work::Update => Action::Assign(self.state >> 32),
+        };
+        Request { class: 0, table: 0, row, action }
     }
 
     fn acknowledged(&mut self, _: &Request) {}
@@ -86,10 +96,10 @@ fn options(kind: Kind, socket: &Path, clients: u32, event_queue: EventQueue) -> 
 pub fn run(
     kind: Kind,
     socket: &Path,
-    clients: u32,
-    length: u64,
+    task: Task,
     event_queue: EventQueue,
 ) -> Result<Cost, DriverError> {
+    let Task { clients, length_s: length, work } = task;
     let shape = Shape {
         clients,
         tables: 1,
@@ -108,7 +118,10 @@ pub fn run(
     let mut watch = Watch::default();
     with_driver!(kind.name(), D => {
         let driver = D::open(&options)?;
-        let stream_of = |client| Rows(u64::from(client + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let stream_of = |client| {
+            let state = u64::from(client + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            Rows { state, rows: kind.rows(), work }
+        };
         measure(&driver, &shape, stream_of, &mut watch).map(|_| ())
     })?;
     Ok(Cost {
@@ -125,8 +138,8 @@ pub fn load(kind: Kind, socket: &Path) -> Result<(), DriverError> {
     with_driver!(kind.name(), D => {
         let driver = D::open(&options)?;
         driver.create_tables(1)?;
-        for first in (1..=ROWS).step_by(ROWS_PER_TRANSACTION as usize) {
-            let rows = first..=(first + ROWS_PER_TRANSACTION - 1).min(ROWS);
+        for first in (1..=kind.rows()).step_by(ROWS_PER_TRANSACTION as usize) {
+            let rows = first..=(first + ROWS_PER_TRANSACTION - 1).min(kind.rows());
             driver.insert_rows(0, rows, &|_, filler| {
                 filler.clear();
                 filler.resize(FILLER_BYTES, b'f');

@@ -1,5 +1,6 @@
 //! What a request costs the client: CPU time per operation of dbdyno's drivers beside a loop that does the least
-//! possible and beside sysbench and pgbench, on the same PostgreSQL and MariaDB, one thread or process each.
+//! possible and beside sysbench and pgbench, on the same PostgreSQL and MariaDB, one thread or process each; and beside
+//! go-ycsb (`DBDYNO_TEST_GO_YCSB` or in the path) on the same FerretDB.
 //! `cargo bench -p dbdyno-load --bench wire`; METHODOLOGY.md, "Cost of the client", says how to read it.
 //!
 //! Programs take turns in every round, so that a host that changes its speed changes all.
@@ -11,7 +12,7 @@ mod server;
 mod table;
 
 use dbdyno_load::server::EventQueue;
-use peer::Program;
+use peer::{Program, Task, Work};
 use server::{Kind, Server};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -23,7 +24,7 @@ const THOROUGH_CPU_S: f64 = 20.0;
 /// Rounds after which `--thorough` stops asking for more.
 const THOROUGH_ROUNDS: usize = 100;
 const USAGE: &str = "usage: cargo bench -p dbdyno-load --bench wire -- [--seconds N] [--rounds N] [--thorough] \
-     [--clients 1,8,64,256] [--only postgres|mysql] [--postgres-bin DIR] [--mysqld PATH]";
+     [--clients 1,8,64,256] [--only postgres|mysql|mongodb] [--postgres-bin DIR] [--mysqld PATH] [--ferretdb PATH]";
 
 struct Arguments {
     seconds: u64,
@@ -33,6 +34,7 @@ struct Arguments {
     kinds: Vec<Kind>,
     postgres: Option<PathBuf>,
     mysqld: Option<PathBuf>,
+    ferretdb: Option<PathBuf>,
 }
 
 impl Arguments {
@@ -42,9 +44,10 @@ impl Arguments {
             rounds: 3,
             is_thorough: false,
             clients: vec![1, 8, 64, 256],
-            kinds: vec![Kind::Postgres, Kind::Mysql],
+            kinds: vec![Kind::Postgres, Kind::Mysql, Kind::Mongodb],
             postgres: std::env::var_os("DBDYNO_TEST_POSTGRES").map(PathBuf::from),
             mysqld: std::env::var_os("DBDYNO_TEST_MYSQL").map(PathBuf::from),
+            ferretdb: std::env::var_os("DBDYNO_TEST_FERRETDB").map(PathBuf::from),
         };
         let mut words = words.into_iter();
         while let Some(word) = words.next() {
@@ -63,6 +66,7 @@ impl Arguments {
                 "--only" => arguments.kinds = vec![kind(&value()?)?],
                 "--postgres-bin" => arguments.postgres = Some(value()?.into()),
                 "--mysqld" => arguments.mysqld = Some(value()?.into()),
+                "--ferretdb" => arguments.ferretdb = Some(value()?.into()),
                 other => return Err(format!("{other} is not known\n{USAGE}")),
             }
         }
@@ -81,6 +85,7 @@ fn kind(text: &str) -> Result<Kind, String> {
     match text {
         "postgres" => Ok(Kind::Postgres),
         "mysql" => Ok(Kind::Mysql),
+        "mongodb" => Ok(Kind::Mongodb),
         other => Err(format!("there is no server \"{other}\"\n{USAGE}")),
     }
 }
@@ -105,27 +110,27 @@ fn start(kind: Kind, arguments: &Arguments) -> Result<Server, String> {
             let installed = Path::new("/usr/sbin/mariadbd");
             Server::start_mysql(arguments.mysqld.as_deref().unwrap_or(installed))
         }
+        Kind::Mongodb => {
+            let missing = "no FerretDB 1 is named; --ferretdb names one";
+            Server::start_mongodb(arguments.ferretdb.as_deref().ok_or(missing)?)
+        }
     }
 }
 
 /// All rounds of all programs with one number of clients, in turn.
 fn measure(
     server: &Server,
-    clients: u32,
+    task: Task,
     arguments: &Arguments,
-    bare: &Result<(), String>,
+    ready: impl Fn(Program) -> Result<(), String>,
 ) -> Vec<Cell> {
     let mut cells: Vec<Cell> = Program::of(server.kind)
         .into_iter()
-        .map(|program| {
-            let is_bare = [Program::BareEpoll, Program::BareUring].contains(&program);
-            let rounds = if is_bare { bare.clone() } else { Ok(()) };
-            Cell { program, rounds: rounds.map(|()| Vec::new()) }
-        })
+        .map(|program| Cell { program, rounds: ready(program).map(|()| Vec::new()) })
         .collect();
     for round in 0.. {
         let must_be_sure = |cell: &Cell| {
-            ![Program::Sysbench, Program::Pgbench].contains(&cell.program)
+            ![Program::Sysbench, Program::Pgbench, Program::GoYcsb].contains(&cell.program)
                 && cell.rounds.is_ok()
                 && cell.cpu_s() < THOROUGH_CPU_S
         };
@@ -136,7 +141,7 @@ fn measure(
         }
         for cell in &mut cells {
             let Ok(rounds) = &mut cell.rounds else { continue };
-            match cell.program.run(server, clients, arguments.seconds) {
+            match cell.program.run(server, task) {
                 Ok(cost) => rounds.push(cost),
                 Err(reason) => cell.rounds = Err(reason),
             }
@@ -146,32 +151,45 @@ fn measure(
 }
 
 fn compare(kind: Kind, arguments: &Arguments) -> Result<(), String> {
-    let bare = peer::compile(kind);
     let server = start(kind, arguments)?;
     peer::load(&server)?;
-    table::print_head(&format!(
-        "{kind}: {}; prepared point selects of {} rows through a unix socket, {} s per round",
-        server.version,
-        peer::ROWS,
-        arguments.seconds
-    ));
-    for &clients in &arguments.clients {
-        table::print_cells(clients, &measure(&server, clients, arguments, &bare));
+    // What a program needs beside the server and dbdyno's table.
+    let special = match kind {
+        Kind::Postgres | Kind::Mysql => peer::compile(kind),
+        Kind::Mongodb => peer::load_go_ycsb(&server),
+    };
+    let ready = |program| match program {
+        Program::BareEpoll | Program::BareUring | Program::GoYcsb => special.clone(),
+        Program::Sysbench | Program::Pgbench | Program::Dbdyno | Program::DbdynoUring => Ok(()),
+    };
+    for &work in Work::of(kind) {
+        table::print_head(&format!(
+            "{kind}: {}; {}s by primary key of {} rows through a unix socket, {} s per round",
+            server.version,
+            work.name(),
+            kind.rows(),
+            arguments.seconds
+        ));
+        for &clients in &arguments.clients {
+            let task = Task { clients, length_s: arguments.seconds, work };
+            table::print_cells(clients, &measure(&server, task, arguments, ready));
+        }
     }
     Ok(())
 }
 
-/// What a child that is dbdyno's client does: kind, socket, clients, seconds, event queue.
+/// What a child that is dbdyno's client does: kind, socket, clients, seconds, event queue, work.
 fn client_child(words: &[String]) -> Result<(), String> {
-    let [kind_name, socket, clients, seconds, queue] = words else {
+    let [kind_name, socket, clients, seconds, queue, work] = words else {
         return Err(USAGE.to_owned());
     };
     let queue = match queue.as_str() {
         "epoll" => EventQueue::Epoll,
         _ => EventQueue::IoUring,
     };
-    let (clients, seconds) = (number(clients)? as u32, number(seconds)?);
-    let cost = client::run(kind(kind_name)?, Path::new(socket), clients, seconds, queue);
+    let work = if work == Work::Update.name() { Work::Update } else { Work::Read };
+    let task = Task { clients: number(clients)? as u32, length_s: number(seconds)?, work };
+    let cost = client::run(kind(kind_name)?, Path::new(socket), task, queue);
     println!("{}", cost.map_err(|error| error.to_string())?.line());
     Ok(())
 }

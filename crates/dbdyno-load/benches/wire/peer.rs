@@ -1,7 +1,7 @@
 //! The programs that are compared: how each is started, and what it says and costs.
 
 use crate::client::{self, seconds};
-use crate::server::{Kind, NAME, Server, finish};
+use crate::server::{Kind, NAME, ROWS, Server, finish};
 use std::fs::File;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -9,10 +9,11 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Rows of the table; the C loops and scripts know the same number.
-pub const ROWS: u64 = 100_000;
 /// How much longer than it should a program may run before it is ended.
 const PATIENCE_S: u64 = 30;
+
+/// How often a second it is looked whether a program has ended.
+const LOOKS_PER_S: u64 = 20;
 
 /// What one run did and cost.
 #[derive(Debug, Clone, Copy)]
@@ -51,6 +52,39 @@ impl Cost {
     }
 }
 
+/// What every request does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    Read,
+    Update,
+}
+
+impl Work {
+    /// What is measured on this server. Updates are compared where the other programs have them too.
+    pub fn of(kind: Kind) -> &'static [Work] {
+        match kind {
+            Kind::Postgres | Kind::Mysql => &[Work::Read],
+            Kind::Mongodb => &[Work::Read, Work::Update],
+        }
+    }
+
+    /// The word that a child is told.
+    pub fn name(self) -> &'static str {
+        match self {
+            Work::Read => "read",
+            Work::Update => "update",
+        }
+    }
+}
+
+/// One run of a program.
+#[derive(Debug, Clone, Copy)]
+pub struct Task {
+    pub clients: u32,
+    pub length_s: u64,
+    pub work: Work,
+}
+
 /// A program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Program {
@@ -58,6 +92,7 @@ pub enum Program {
     BareUring,
     Sysbench,
     Pgbench,
+    GoYcsb,
     Dbdyno,
     DbdynoUring,
 }
@@ -70,10 +105,18 @@ impl Program {
             Program::BareUring,
             Program::Sysbench,
             Program::Pgbench,
+            Program::GoYcsb,
             Program::Dbdyno,
             Program::DbdynoUring,
         ];
-        let speaks = |program: &Program| kind == Kind::Postgres || *program != Program::Pgbench;
+        let speaks = |program: &Program| match (program, kind) {
+            (Program::Dbdyno | Program::DbdynoUring, _) => true,
+            (Program::GoYcsb, kind) => kind == Kind::Mongodb,
+            (Program::Pgbench, kind) => kind == Kind::Postgres,
+            (Program::BareEpoll | Program::BareUring | Program::Sysbench, kind) => {
+                kind != Kind::Mongodb
+            }
+        };
         all.into_iter().filter(speaks).collect()
     }
 
@@ -84,15 +127,19 @@ impl Program {
             Program::BareUring => "bare io_uring",
             Program::Sysbench => "sysbench",
             Program::Pgbench => "pgbench",
+            Program::GoYcsb => "go-ycsb",
             Program::Dbdyno => "dbdyno",
             Program::DbdynoUring => "dbdyno uring",
         }
     }
 
     /// Runs it once.
-    pub fn run(self, server: &Server, clients: u32, length: u64) -> Result<Cost, String> {
-        let mut command = self.command(server, clients, length)?;
-        let ended = run(&mut command, server.directory(), length + PATIENCE_S)?;
+    pub fn run(self, server: &Server, task: Task) -> Result<Cost, String> {
+        let mut command = self.command(server, task)?;
+        let length = task.length_s;
+        // It knows no length of time, only a number of requests; interrupted, it ends as if that had come.
+        let interrupt_s = (self == Program::GoYcsb).then_some(length);
+        let ended = run(&mut command, server.directory(), length + PATIENCE_S, interrupt_s)?;
         let unreadable = || format!("it printed something else: {}", last_line(&ended.text));
         if !ended.status.success() {
             return Err(format!("it failed ({}): {}", ended.status, last_line(&ended.text)));
@@ -103,15 +150,22 @@ impl Program {
             }
             Program::Sysbench => "total number of events:",
             Program::Pgbench => "number of transactions actually processed:",
+            Program::GoYcsb => "Count: ",
         };
-        let line = ended.text.lines().find_map(|line| line.trim().strip_prefix(label));
+        let is_done = |line: &&str| {
+            self != Program::GoYcsb || line.starts_with(&task.work.name().to_uppercase())
+        };
+        // The last is the sum where there are several.
+        let lines = ended.text.lines().filter(is_done);
+        let line = lines.filter_map(|line| line.split_once(label)).last();
+        let line = line.map(|(_, rest)| rest.split(',').next().unwrap_or(rest));
         let operations = line.and_then(|rest| rest.trim().parse().ok()).ok_or_else(unreadable)?;
         let (user_s, system_s) = (ended.user_s, ended.system_s);
         Ok(Cost { operations, user_s, system_s, wall_s: length as f64 })
     }
 
-    fn command(self, server: &Server, clients: u32, length: u64) -> Result<Command, String> {
-        let (clients, length) = (clients.to_string(), length.to_string());
+    fn command(self, server: &Server, task: Task) -> Result<Command, String> {
+        let (clients, length) = (task.clients.to_string(), task.length_s.to_string());
         let mut command;
         match self {
             Program::BareEpoll | Program::BareUring => {
@@ -125,12 +179,21 @@ impl Program {
                 command.args(["--client", server.kind.name()]).arg(&server.socket);
                 command.args([clients, length]);
                 command.arg(if self == Program::Dbdyno { "epoll" } else { "uring" });
+                command.arg(task.work.name());
             }
             Program::Pgbench => {
                 command = Command::new(server.programs.join("pgbench"));
                 command.args(["-n", "-M", "prepared", "-j", "1", "-U", NAME, "-h"]);
                 command.arg(server.directory()).args(["-c", &clients, "-T", &length, "-f"]);
                 command.arg(source("point_select.pgbench")).arg(NAME);
+            }
+            Program::GoYcsb => {
+                command = go_ycsb("run", server);
+                let (reads, updates) = if task.work == Work::Read { (1, 0) } else { (0, 1) };
+                command.args(["-p", &format!("readproportion={reads}")]);
+                command.args(["-p", &format!("updateproportion={updates}")]);
+                command.args(["-p", &format!("operationcount={}", i32::MAX)]);
+                command.args(["--threads", &clients]);
             }
             Program::Sysbench => {
                 command = Command::new("sysbench");
@@ -139,7 +202,7 @@ impl Program {
                 command.args(["--events=0", "--db-ps-mode=auto"]);
                 let place = match server.kind {
                     Kind::Postgres => server.directory(),
-                    Kind::Mysql => &server.socket,
+                    Kind::Mysql | Kind::Mongodb => &server.socket,
                 };
                 command.args(sysbench_login(server.kind, &place.display().to_string()));
                 command.arg("run");
@@ -152,7 +215,7 @@ impl Program {
 fn sysbench_login(kind: Kind, place: &str) -> [String; 5] {
     let (driver, prefix, where_) = match kind {
         Kind::Postgres => ("pgsql", "pgsql", "host"),
-        Kind::Mysql => ("mysql", "mysql", "socket"),
+        Kind::Mysql | Kind::Mongodb => ("mysql", "mysql", "socket"),
     };
     [
         format!("--db-driver={driver}"),
@@ -161,6 +224,25 @@ fn sysbench_login(kind: Kind, place: &str) -> [String; 5] {
         format!("--{prefix}-password="),
         format!("--{prefix}-db={NAME}"),
     ]
+}
+
+/// go-ycsb with a table like dbdyno's: the same number of rows, one value of 100 bytes each.
+fn go_ycsb(what: &str, server: &Server) -> Command {
+    let program = std::env::var_os("DBDYNO_TEST_GO_YCSB").unwrap_or_else(|| "go-ycsb".into());
+    let mut command = Command::new(program);
+    let socket = server.socket.display().to_string().replace('/', "%2F");
+    command.args([what, "mongodb", "-p", &format!("mongodb.url=mongodb://{socket}/ycsb?w=1")]);
+    command.args(["-p", &format!("recordcount={}", server.kind.rows())]);
+    let alike = ["workload=core", "requestdistribution=uniform", "fieldcount=1", "fieldlength=100"];
+    for property in alike {
+        command.args(["-p", property]);
+    }
+    command
+}
+
+/// Makes go-ycsb's own table.
+pub fn load_go_ycsb(server: &Server) -> Result<(), String> {
+    finish(&mut go_ycsb("load", server))
 }
 
 /// Makes the bare loops out of their source.
@@ -206,6 +288,7 @@ pub fn load(server: &Server) -> Result<(), String> {
             ));
             command.arg(NAME);
         }
+        Kind::Mongodb => return Err("only dbdyno's driver loads it".to_owned()),
     }
     finish(&mut command)
 }
@@ -220,7 +303,12 @@ struct Ended {
 }
 
 /// Runs a program to its end and takes its CPU time from the kernel's account of it.
-fn run(command: &mut Command, directory: &Path, limit_s: u64) -> Result<Ended, String> {
+fn run(
+    command: &mut Command,
+    directory: &Path,
+    limit_s: u64,
+    interrupt_s: Option<u64>,
+) -> Result<Ended, String> {
     let path = directory.join("printed");
     let printed = File::create(&path).map_err(|error| error.to_string())?;
     let again = printed.try_clone().map_err(|error| error.to_string())?;
@@ -235,7 +323,11 @@ fn run(command: &mut Command, directory: &Path, limit_s: u64) -> Result<Ended, S
     let program = command.get_program().to_string_lossy().into_owned();
     let mut child = command.spawn().map_err(|error| format!("{program}: {error}"))?;
     let id = child.id() as libc::pid_t;
-    for _ in 0..limit_s * 20 {
+    for look in 0..limit_s * LOOKS_PER_S {
+        if interrupt_s.is_some_and(|second| second * LOOKS_PER_S == look) {
+            // SAFETY: kill takes numbers only, and the child has not been waited for.
+            unsafe { libc::kill(id, libc::SIGINT) };
+        }
         let mut status = 0;
         // SAFETY: zero bytes are a valid rusage, the pointers are live, and nobody else waits for this child.
         let (ended, usage) = unsafe {
@@ -248,7 +340,7 @@ fn run(command: &mut Command, directory: &Path, limit_s: u64) -> Result<Ended, S
             let (user_s, system_s) = (seconds(usage.ru_utime), seconds(usage.ru_stime));
             return Ok(Ended { status: ExitStatus::from_raw(status), user_s, system_s, text });
         }
-        sleep(Duration::from_millis(50));
+        sleep(Duration::from_millis(1000 / LOOKS_PER_S));
     }
     // It has not been waited for, so its number is still its own.
     let _ = child.kill();

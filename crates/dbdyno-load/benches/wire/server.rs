@@ -18,7 +18,9 @@ const NOBODY: u32 = 65_534;
 const PATIENCE: u32 = 300;
 /// More than the most clients that a program of this benchmark opens.
 const CONNECTIONS: u32 = 600;
-/// User and database, in both servers.
+/// Rows of the table in SQL; the C loops and scripts know the same number.
+pub const ROWS: u64 = 100_000;
+/// User and database, in all servers.
 pub const NAME: &str = "dbdyno";
 
 /// Which server.
@@ -26,6 +28,8 @@ pub const NAME: &str = "dbdyno";
 pub enum Kind {
     Postgres,
     Mysql,
+    /// FerretDB, which speaks MongoDB's protocol.
+    Mongodb,
 }
 
 impl fmt::Display for Kind {
@@ -40,6 +44,15 @@ impl Kind {
         match self {
             Kind::Postgres => "postgres",
             Kind::Mysql => "mysql",
+            Kind::Mongodb => "mongodb",
+        }
+    }
+
+    /// Rows of the table. FerretDB 1 has no index that finds whole numbers and looks at every row.
+    pub fn rows(self) -> u64 {
+        match self {
+            Kind::Postgres | Kind::Mysql => ROWS,
+            Kind::Mongodb => 100,
         }
     }
 
@@ -48,7 +61,7 @@ impl Kind {
     fn end_signal(self) -> i32 {
         match self {
             Kind::Postgres => libc::SIGQUIT,
-            Kind::Mysql => libc::SIGTERM,
+            Kind::Mysql | Kind::Mongodb => libc::SIGTERM,
         }
     }
 
@@ -57,6 +70,7 @@ impl Kind {
         let (version_query, settings_query) = match self {
             Kind::Postgres => ("SHOW server_version", "SELECT name, setting FROM pg_settings"),
             Kind::Mysql => ("SELECT VERSION()", "SHOW GLOBAL VARIABLES"),
+            Kind::Mongodb => (r#"{"buildInfo": 1} | version"#, r#"{"buildInfo": 1}"#),
         };
         target::Server {
             address: target::Address::Unix(socket.to_owned()),
@@ -169,6 +183,35 @@ impl Server {
         serve.arg(format!("--max-connections={CONNECTIONS}"));
         let child = spawn_server(&mut serve, directory.path(), Kind::Mysql)?;
         let mut server = Server { kind: Kind::Mysql, socket, programs, version, child, directory };
+        server.await_socket()?;
+        Ok(server)
+    }
+
+    /// FerretDB 1 on SQLite, from the path of its program.
+    pub fn start_mongodb(program: &Path) -> Result<Server, String> {
+        let directory = directory()?;
+        let kind = Kind::Mongodb;
+        // Its other lines are about how it was built.
+        let version = version_of(program)?.lines().next().unwrap_or_default().to_owned();
+        let version = format!("FerretDB on SQLite, {version}");
+        let (data, socket) = (directory.path().join("data"), directory.path().join("socket"));
+        std::fs::create_dir(&data).map_err(|error| error.to_string())?;
+        if is_root() {
+            chown(&data, Some(NOBODY), Some(NOBODY)).map_err(|error| error.to_string())?;
+        }
+        let mut serve = as_nobody(program, directory.path());
+        serve.args([
+            "--listen-addr=",
+            "--debug-addr=-",
+            "--telemetry=disable",
+            "--log-level=ERROR",
+        ]);
+        serve.arg("--handler=sqlite").arg(format!("--sqlite-url=file:{}/", data.display()));
+        serve.arg(format!("--state-dir={}", directory.path().display()));
+        serve.arg(format!("--listen-unix={}", socket.display()));
+        let child = spawn_server(&mut serve, directory.path(), kind)?;
+        let programs = program.parent().unwrap_or(Path::new("/")).to_owned();
+        let mut server = Server { kind, socket, programs, version, child, directory };
         server.await_socket()?;
         Ok(server)
     }

@@ -80,6 +80,8 @@ fn print_ratios(clients: u32, cells: &[Cell]) {
         (Program::DbdynoUring, Program::BareUring),
         (Program::DbdynoUring, Program::Sysbench),
         (Program::DbdynoUring, Program::Pgbench),
+        (Program::DbdynoUring, Program::GoYcsb),
+        (Program::Dbdyno, Program::GoYcsb),
         (Program::Dbdyno, Program::Sysbench),
         (Program::Dbdyno, Program::Pgbench),
         (Program::BareEpoll, Program::Pgbench),

@@ -159,4 +159,4 @@ fn length_of(kind: u8, bytes: &[u8], at: usize) -> Result<usize, Malformed> {
 
 #[cfg(test)]
 #[path = "elements_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -40,15 +40,18 @@ fn expected(document: &Document) -> Reply {
     }
 }
 
+const NAMES: [&str; 7] =
+    ["ok", "n", "nModified", "code", "cursor", "writeErrors", "writeConcernError"];
+
 /// Names that matter, and others.
 fn any_name() -> impl Strategy<Value = String> {
-    let names = ["ok", "n", "nModified", "code", "cursor", "writeErrors", "writeConcernError"];
-    prop_oneof![prop::sample::select(&names[..]).prop_map(str::to_owned), "[a-z]{0,4}"]
+    prop_oneof![prop::sample::select(&NAMES[..]).prop_map(str::to_owned), "[a-z]{0,4}"]
 }
 
 /// Values as servers send them at those names, and others.
 fn any_answer_value() -> impl Strategy<Value = Bson> {
-    let error = any_value().prop_map(|code| doc! { "index": 0, "code": code, "errmsg": "no" });
+    let error =
+        any_value().prop_map(|code| doc! { "index": 0, "code": code, "errmsg": "no" }).boxed();
     prop_oneof![
         any_value(),
         any_value().prop_map(|batch| Bson::Document(doc! { "id": 0i64, "firstBatch": batch })),

@@ -51,18 +51,21 @@ fn requests_become_commands() {
         let message = Message::first_of(&out).expect("is a message").expect("is whole");
         Document::from_reader(message.document).expect("is a document")
     };
-    let read = sent(request(0, 7, Action::Read));
-    assert_eq!(read.get_document("filter"), Ok(&doc! { "_id": 7i64 }));
-    assert_eq!((read.get_str("find"), read.get_str("$db")), (Ok("t1"), Ok("dbdyno")));
-    assert_eq!((read.get_i32("limit"), read.get_bool("singleBatch")), (Ok(1), Ok(true)));
-    let assign = sent(request(1, 3, Action::Assign(u64::MAX - 1)));
-    let update = doc! { "q": { "_id": 3i64 }, "u": { "$set": { "k": -2i64 } } };
-    assert_eq!(assign.get_array("updates"), Ok(&vec![update.into()]));
-    assert_eq!(assign.get_str("update"), Ok("t2"));
-    assert_eq!(assign.get_document("writeConcern"), Ok(&doc! { "w": "majority", "j": true }));
-    let increment = sent(request(1, 4, Action::Increment));
-    let update = doc! { "q": { "_id": 4i64 }, "u": { "$inc": { "k": 1i64 } } };
-    assert_eq!(increment.get_array("updates"), Ok(&vec![update.into()]));
+    let read = doc! {
+        "find": "t1", "filter": { "_id": 7i64 }, "projection": { "_id": 0, "k": 1, "filler": 1 },
+        "limit": 1, "singleBatch": true, "$db": "dbdyno",
+    };
+    assert_eq!(sent(request(0, 7, Action::Read)), read);
+    let update = |table: &str, row: i64, change: Document| {
+        doc! {
+            "update": table, "updates": [{ "q": { "_id": row }, "u": change }],
+            "writeConcern": { "w": "majority", "j": true }, "$db": "dbdyno",
+        }
+    };
+    let assign = update("t2", 3, doc! { "$set": { "k": -2i64 } });
+    assert_eq!(sent(request(1, 3, Action::Assign(u64::MAX - 1))), assign);
+    let increment = update("t2", 4, doc! { "$inc": { "k": 1i64 } });
+    assert_eq!(sent(request(1, 4, Action::Increment)), increment);
 }
 
 /// Each answer and how the request ends with it.
