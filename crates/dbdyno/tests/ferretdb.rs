@@ -19,11 +19,12 @@ fn details(turn: &Turn, name: &str) -> Vec<Value> {
 }
 
 /// Runs biebermarks, small: every cell is measured, every counter right, and the host as it was before.
-fn is_measured(engine: &str, backend: &str, version: &str) {
+fn is_measured(engine: &str, more: &str, backend: &str, version: &str) {
     let turn = Turn::with(ONE_CELL);
     turn.run(&format!("engines fetch {engine}")).expect(0, "fetch");
     let before = Host::now(&turn.place.path());
-    let arguments = format!("run biebermarks --scale smoke --offline --quiet --engine {engine}");
+    let arguments =
+        format!("run biebermarks --scale smoke --offline --quiet --engine {engine} {more}");
     turn.run(&arguments).expect(0, engine);
     let ends = turn.ends();
     let run: Vec<_> = ends.iter().filter(|(end, _, _)| end != "NotRun").collect();
@@ -52,12 +53,13 @@ fn is_measured(engine: &str, backend: &str, version: &str) {
 
 #[test]
 fn ferretdb_1_is_measured_with_its_backend() {
-    is_measured("ferretdb-1", "postgres-17", "v1.24.2");
+    // One client: FerretDB 1 loses updates of a row that two clients change at once, and such trials are Invalid.
+    is_measured("ferretdb-1", "--set dop=1", "postgres-17", "v1.24.2");
 }
 
 #[test]
 fn ferretdb_2_is_measured_with_its_backend() {
-    is_measured("ferretdb-2", "postgres-18-documentdb", "v2.7.0");
+    is_measured("ferretdb-2", "", "postgres-18-documentdb", "v2.7.0");
 }
 
 /// Whichever of the two dies, its trial has failed and names it, and the next trial has both again.
@@ -65,12 +67,13 @@ fn ferretdb_2_is_measured_with_its_backend() {
 fn a_death_on_either_side_costs_one_trial() {
     for (victim, named) in [("ferretdb", "ferretdb-1: "), ("postgres", "postgres-17: ")] {
         let experiment = ONE_CELL
-            .replace("dop = [2]", "dop = [1, 2]")
+            .replace("dop = [2]", "dop = [1]")
             .replace("measured_s = 0.3", "measured_s = 3");
         let turn = Turn::with(&experiment);
         turn.run("engines fetch ferretdb-1").expect(0, "fetch");
         let before = Host::now(&turn.place.path());
-        let child = turn.command("run ./tiny.toml --engine ferretdb-1").spawn().expect("starts");
+        let arguments = "run ./tiny.toml --engine ferretdb-1 --set repeat=2";
+        let child = turn.command(arguments).spawn().expect("starts");
         wait_for_trial(&turn, &child, "ferretdb");
         std::thread::sleep(Duration::from_millis(500));
         signal(child_named(child.id(), victim).expect("runs"), libc::SIGKILL);
