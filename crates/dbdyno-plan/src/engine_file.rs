@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use dbdyno_workload::Setting;
 use serde::{Deserialize, Serialize};
 
+use crate::backend::{Backend, take_backend};
 use crate::harness;
 use crate::input_error::InputError;
 use crate::library_recipe::LibraryRecipe;
@@ -233,11 +234,11 @@ const LOCK_SCOPES: &[&str] = &["row", "table", "database"];
 
 impl EngineFile {
     /// Reads an engine file. `file` is the name that messages use. A file with `family = "NAME"` is put over that
-    /// family's file, one with `like = "NAME"` over that engine's: it says only what is different.
+    /// family's file, one with `like = "NAME"` over that engine's: it says only what is different. One with `[backend]`
+    /// has that engine's promises and settings.
     pub fn parse(file: &str, text: &str) -> Result<EngineFile, InputError> {
-        let mut root = Table::parse(file, text)?;
-        root = put_over(root, "like", ENGINES)?;
-        root = put_over(root, "family", FAMILIES)?;
+        let root = over_bases(Table::parse(file, text)?)?;
+        let (mut root, backend) = take_backend(root)?;
         let (settings, passed_as) = read_settings(root.table("settings")?)?;
         let durability = read_durabilities(root.table("durability")?, &settings)?;
         let reserved = reserved_settings(&durability);
@@ -250,7 +251,7 @@ impl EngineFile {
         let capabilities = root.required("capabilities")?.texts()?;
         let default_for_experiments =
             root.optional("default_for_experiments").map_or(Ok(false), |entry| entry.flag())?;
-        let (server, library) = read_recipe(&mut root, passed_as)?;
+        let (server, library) = read_recipe(&mut root, passed_as, backend)?;
         let engine = EngineFile {
             server,
             library,
@@ -271,10 +272,9 @@ impl EngineFile {
         Ok(engine)
     }
 
-    /// What is to be installed for it; nothing, if it is built into the program.
-    pub fn package(&self) -> Option<Package<'_>> {
-        let server = self.server.as_ref().map(ServerRecipe::package);
-        server.or_else(|| self.library.as_ref().map(LibraryRecipe::package))
+    /// What is to be installed for it, with the names it is installed under; nothing, if it is built into the program.
+    pub fn packages(&self) -> Vec<(&str, Package<'_>)> {
+        packages(&self.name, self.server.as_ref(), self.library.as_ref())
     }
 
     /// Whether a setting belongs to durability and so cannot be set directly.
@@ -283,16 +283,31 @@ impl EngineFile {
     }
 }
 
+/// What a server or a library needs installed, its own part first.
+pub(crate) fn packages<'a>(
+    name: &'a str,
+    server: Option<&'a ServerRecipe>,
+    library: Option<&'a LibraryRecipe>,
+) -> Vec<(&'a str, Package<'a>)> {
+    let library = library.map(|library| (name, library.package()));
+    server.map_or_else(|| library.into_iter().collect(), |server| server.packages(name))
+}
+
 /// `[server]` or `[library]`, whichever there is, with the `[[source]]` that it needs.
 fn read_recipe(
     root: &mut Table,
-    passed_as: BTreeMap<String, PassedAs>,
+    mut passed_as: BTreeMap<String, PassedAs>,
+    backend: Option<Backend>,
 ) -> Result<(Option<ServerRecipe>, Option<LibraryRecipe>), InputError> {
     let sources = root.optional("source");
     match (root.optional("server"), root.optional("library"), sources) {
         (Some(server), None, Some(sources)) => {
             let recipe = ServerRecipe::read(&sources, server.into_table()?)?;
-            Ok((Some(ServerRecipe { settings: passed_as, ..recipe }), None))
+            if let Some(backend) = &backend {
+                passed_as.retain(|name, _| !backend.recipe.settings.contains_key(name));
+            }
+            let backend = backend.map(Box::new);
+            Ok((Some(ServerRecipe { settings: passed_as, backend, ..recipe }), None))
         }
         (None, Some(library), Some(sources)) => {
             Ok((None, Some(LibraryRecipe::read(&sources, library.into_table()?)?)))
@@ -312,6 +327,11 @@ fn reserved_settings(durability: &BTreeMap<Durability, DurabilityMapping>) -> Ve
         DurabilityMapping::Unsupported(_) => None,
     });
     promises.flat_map(|promise| promise.settings.keys().map(String::as_str)).collect()
+}
+
+/// The table over the engine's and the family's file that it names.
+pub(crate) fn over_bases(root: Table) -> Result<Table, InputError> {
+    put_over(put_over(root, "like", ENGINES)?, "family", FAMILIES)
 }
 
 /// The table over the text that its key `key` names, or as it is without that key.

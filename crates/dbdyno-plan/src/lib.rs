@@ -4,6 +4,7 @@
 //! The way through: `request` (what was asked) and `experiment` and `engine_file` (as written, read strictly by
 //! `toml_reader`) -> `resolve` (factors and settings) -> `matching` (what cannot run) -> `order` -> `plan`; `planning` puts them together.
 
+mod backend;
 mod catalogue;
 mod engine_file;
 pub mod estimate;
@@ -24,6 +25,7 @@ mod shipped;
 mod toml_reader;
 mod value;
 
+pub use backend::Backend;
 pub use catalogue::{Catalogue, DatasetFacts, WorkloadFacts};
 pub use engine_file::{
     Configuration, Durability, DurabilityMapping, EngineEstimates, EngineFile, EngineSetting,

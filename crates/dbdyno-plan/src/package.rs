@@ -47,6 +47,9 @@ pub enum Source {
         packages: Vec<String>,
         /// Size of all archives together, roughly: suites move.
         bytes: u64,
+        /// What packages' own scripts would have done and the server needs.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        build: Vec<BuildCommand>,
     },
     /// A release of the Python package index, to be built.
     Pypi {
@@ -210,6 +213,7 @@ fn read_source(entry: Entry) -> Result<Source, InputError> {
             suite: value.text()?,
             packages: texts(&mut table, "packages")?,
             bytes: read_bytes(&mut table)?,
+            build: list(&mut table, "build", read_build)?,
         },
         "pypi" => Source::Pypi {
             requirement: value.text()?,

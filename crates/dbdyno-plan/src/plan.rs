@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine_file::{Durability, LogSyncs};
+use crate::engine_file::{Durability, LogSyncs, packages};
 use crate::estimate::Expected;
 use crate::experiment::Order;
 use crate::harness::Load;
@@ -109,10 +109,9 @@ pub struct PlannedEngine {
 }
 
 impl PlannedEngine {
-    /// What is to be installed for it; nothing, if it is built into the program.
-    pub fn package(&self) -> Option<Package<'_>> {
-        let server = self.server.as_ref().map(ServerRecipe::package);
-        server.or_else(|| self.library.as_ref().map(LibraryRecipe::package))
+    /// What is to be installed for it, with the names it is installed under; nothing, if it is built into the program.
+    pub fn packages(&self) -> Vec<(&str, Package<'_>)> {
+        packages(&self.name, self.server.as_ref(), self.library.as_ref())
     }
 }
 

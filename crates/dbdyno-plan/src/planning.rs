@@ -433,10 +433,8 @@ fn list_work(
     // Configurations of one engine share what is installed.
     let downloads: BTreeMap<&str, u64> = chosen
         .iter()
-        .filter_map(|engine| {
-            let source = engine.file.package()?.sources.first()?;
-            Some((engine.file.name.as_str(), source.bytes()))
-        })
+        .flat_map(|engine| engine.file.packages())
+        .filter_map(|(name, package)| Some((name, package.sources.first()?.bytes())))
         .collect();
     work.download_bytes = downloads.values().sum();
     work.server_blocks = blocks

@@ -5,12 +5,14 @@
 //!
 //! In arguments and files these words in braces are replaced: `prefix` (the installed programs), `data` (the data
 //! directory), `run` (the server's own directory, with socket and log), `tmp`, `socket`, `port`. With `own_root` the
-//! programs see the prefix as `/`, so paths of their own are written from there and `prefix` is not used.
+//! programs see the prefix as `/`, so paths of their own are written from there and `prefix` is not used. A server with
+//! another one behind it knows that one's socket by `backend`: the directory it is in, written as URLs want it.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::backend::Backend;
 use crate::input_error::InputError;
 use crate::package::{Package, Source, flag, list, read_sources, text_or_empty, texts};
 use crate::toml_reader::{Entry, Table};
@@ -57,6 +59,9 @@ pub struct ServerRecipe {
     pub stop_limit_s: u64,
     /// How long it may take until it answers, seconds: recovery after a crash included.
     pub ready_limit_s: u64,
+    /// The server that must run behind it, and has its data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<Box<Backend>>,
 }
 
 /// A program that makes a data directory.
@@ -118,6 +123,14 @@ impl ServerRecipe {
         }
     }
 
+    /// All that is to be installed for the engine of this name, with the names that it is installed under: its own
+    /// programs first, then those of the server behind it.
+    pub fn packages<'a>(&'a self, name: &'a str) -> Vec<(&'a str, Package<'a>)> {
+        let behind = self.backend.as_ref();
+        let behind = behind.map(|backend| (backend.engine.as_str(), backend.recipe.package()));
+        std::iter::once((name, self.package())).chain(behind).collect()
+    }
+
     /// The URL of the server, if it is one that runs already.
     pub fn running_url(&self) -> Option<&str> {
         self.sources.iter().find_map(|source| match source {
@@ -155,6 +168,7 @@ impl ServerRecipe {
             stop_signal: server.required("stop_signal")?.word(&["INT", "TERM"])?,
             stop_limit_s: server.required("stop_limit_s")?.integer(1..=86_400)?,
             ready_limit_s: server.required("ready_limit_s")?.integer(1..=86_400)?,
+            backend: None,
         };
         server.finish()?;
         Ok(recipe)

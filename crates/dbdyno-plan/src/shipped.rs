@@ -32,6 +32,7 @@ pub const FAMILIES: &[NamedText<'static>] = &[
     shipped!("mariadb", "engines/families/mariadb.toml"),
     shipped!("rocksdb", "engines/families/rocksdb.toml"),
     shipped!("wiredtiger", "engines/families/wiredtiger.toml"),
+    shipped!("ferretdb", "engines/families/ferretdb.toml"),
 ];
 
 /// C texts that are compiled against a library when it is installed.
@@ -49,6 +50,7 @@ pub const ENGINES: &[NamedText<'static>] = &[
     shipped!("postgres-17", "engines/postgres-17/engine.toml"),
     shipped!("postgres-18", "engines/postgres-18/engine.toml"),
     shipped!("postgres-18-debian", "engines/postgres-18-debian/engine.toml"),
+    shipped!("postgres-18-documentdb", "engines/postgres-18-documentdb/engine.toml"),
     shipped!("mysql-5.5", "engines/mysql-5.5/engine.toml"),
     shipped!("mysql-5.6", "engines/mysql-5.6/engine.toml"),
     shipped!("mysql-8.0", "engines/mysql-8.0/engine.toml"),
@@ -65,4 +67,6 @@ pub const ENGINES: &[NamedText<'static>] = &[
     shipped!("rocksdb-11", "engines/rocksdb-11/engine.toml"),
     shipped!("wiredtiger-3.2", "engines/wiredtiger-3.2/engine.toml"),
     shipped!("wiredtiger-11.3", "engines/wiredtiger-11.3/engine.toml"),
+    shipped!("ferretdb-1", "engines/ferretdb-1/engine.toml"),
+    shipped!("ferretdb-2", "engines/ferretdb-2/engine.toml"),
 ];

@@ -50,6 +50,12 @@ impl Table {
         Table { entries: over(self.entries, below.entries), ..self }
     }
 
+    /// Only these keys of it.
+    pub fn only(mut self, keys: &[&str]) -> Table {
+        self.entries.retain(|entry| keys.contains(&entry.key.as_str()));
+        self
+    }
+
     /// Takes a key that may be absent.
     pub fn optional(&mut self, key: &str) -> Option<Entry> {
         self.asked.push(key.to_string());

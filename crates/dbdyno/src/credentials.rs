@@ -183,7 +183,8 @@ impl NamedServer {
                 .cloned()
                 .collect(),
             is_named: true,
-            process: None,
+            processes: Vec::new(),
+            backend: None,
         }
     }
 }

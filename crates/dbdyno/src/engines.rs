@@ -7,12 +7,13 @@ use crate::exit_code;
 use crate::failure::Failure;
 use crate::fetch_progress::FetchVoice;
 use crate::interrupt;
-use crate::job::server::ServerOrder;
+use crate::job::asked;
+use crate::job::server::{BackendOrder, ServerOrder};
 use crate::job::{LibraryOrder, texts};
 use crate::view::text::bytes;
 use dbdyno_load::driver::{Driver, OpenOptions, Receipt};
 use dbdyno_load::with_driver;
-use dbdyno_plan::{Plan, PlannedEngine, ServerRecipe, Source, Value};
+use dbdyno_plan::{Backend, Plan, PlannedEngine, ServerRecipe, Source, Value};
 use dbdyno_provision::{self as provision, Cache, Installed, RunningServer, Site};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -50,8 +51,8 @@ pub struct Started {
     pub order: ServerOrder,
     /// What it says of itself.
     pub receipt: Receipt,
-    /// The process, if it is ours.
-    running: Option<RunningServer>,
+    /// The processes with their engines' names, if they are ours: the one that clients use, then the one behind it.
+    running: Vec<(String, RunningServer)>,
 }
 
 impl Engines {
@@ -75,18 +76,21 @@ impl Engines {
             plan.trials_to_run().any(|trial| trial.engine == engine.label)
         };
         for engine in plan.engines.iter().filter(is_run) {
-            let Some(package) = engine.package() else { continue };
             let running_url = engine.server.as_ref().and_then(ServerRecipe::running_url);
             if let Some(url) = running_url {
                 servers.named.insert(engine.name.clone(), named_server(&engine.name, url)?);
-            } else if !servers.installed.contains_key(&engine.name) {
+                continue;
+            }
+            for (name, package) in engine.packages() {
+                if servers.installed.contains_key(name) {
+                    continue;
+                }
                 let cache = Cache::open(cache)?;
-                let mut voice = FetchVoice::new(&engine.name);
+                let mut voice = FetchVoice::new(name);
                 let mut tell = |progress| voice.say(&progress);
-                let installed = cache.install(&engine.name, package, offline, &mut tell);
+                let installed = cache.install(name, package, offline, &mut tell);
                 voice.finish();
-                let installed = installed?;
-                servers.installed.insert(engine.name.clone(), installed);
+                servers.installed.insert(name.to_owned(), installed?);
             }
         }
         Ok(servers)
@@ -94,7 +98,9 @@ impl Engines {
 
     /// What exactly is installed of an engine, in one line; it is part of a template's identity.
     pub fn installed_from(&self, engine: &PlannedEngine) -> String {
-        self.installed.get(&engine.name).map_or(String::new(), |found| found.source.clone())
+        let packages = engine.packages().into_iter();
+        let found = packages.filter_map(|(name, _)| self.installed.get(name));
+        found.map(|installed| installed.source.as_str()).collect::<Vec<_>>().join("; before ")
     }
 
     /// The shared object to open, if the engine is a library that is opened at run time.
@@ -109,28 +115,67 @@ impl Engines {
     /// # Errors
     /// If the engine's own program fails, with its last words.
     pub fn init(&self, order: &StartOrder<'_>) -> Result<(), Failure> {
-        Ok(provision::init(&self.site(order)?)?)
+        let recipe = recipe(order.engine)?;
+        let part = recipe.backend.as_deref().map_or_else(|| Part::own(order, recipe), Part::behind);
+        Ok(provision::init(&self.site(order, &part, None)?)?)
     }
 
-    /// Starts a server and waits until it answers, or asks the one that the user named.
+    /// Starts a server and waits until it answers, after the one behind it if there is one; or asks the one that the
+    /// user named.
     ///
     /// # Errors
     /// If it ends, does not answer in time, or is not what the engine file promises; with the last lines of its log.
     pub fn start(&self, order: &StartOrder<'_>) -> Result<Started, Failure> {
         let (recipe, name) = (recipe(order.engine)?, &order.engine.name);
+        let own = Part::own(order, recipe);
         if let Some(named) = self.named.get(name) {
             let server = named.order(recipe);
-            let receipt = ask(order.engine, &server, order.settings)
+            let receipt = ask(&own, &server, order.settings)
                 .map_err(|why| Failure::new(exit_code::NO_SERVER, format!("{name}: {why}")))?;
-            return Ok(Started { order: server, receipt, running: None });
+            return Ok(Started { order: server, receipt, running: Vec::new() });
         }
-        let site = self.site(order)?;
-        let mut running = provision::start(&site)?;
+        let Some(backend) = recipe.backend.as_deref() else {
+            let (server, receipt, running) = self.start_part(order, &own, None)?;
+            let running = vec![(name.clone(), running)];
+            return Ok(Started { order: server, receipt, running });
+        };
+        let part = Part::behind(backend);
+        let (behind, _, first) = self.start_part(order, &part, None)?;
+        for statement in &backend.prepare {
+            let told = tell(&part, &behind, statement);
+            told.map_err(|why| {
+                let message = format!("{}: \"{statement}\" failed: {why}", backend.engine);
+                Failure::new(exit_code::NO_SERVER, message)
+            })?;
+        }
+        let (server, receipt, second) = self.start_part(order, &own, behind.socket.clone())?;
+        let order = ServerOrder {
+            processes: vec![second.pid(), first.pid()],
+            backend: Some(Box::new(BackendOrder {
+                engine: backend.engine.clone(),
+                driver: backend.driver.clone(),
+                server: behind,
+            })),
+            ..server
+        };
+        let running = vec![(name.clone(), second), (backend.engine.clone(), first)];
+        Ok(Started { order, receipt, running })
+    }
+
+    /// Starts one server and waits until it answers.
+    fn start_part(
+        &self,
+        order: &StartOrder<'_>,
+        part: &Part<'_>,
+        behind: Option<PathBuf>,
+    ) -> Result<(ServerOrder, Receipt, RunningServer), Failure> {
+        let (recipe, name) = (part.recipe, part.name);
+        let mut running = provision::start(&self.site(order, part, behind)?)?;
         let server = order_of(recipe, &running);
         let ready_by = Instant::now() + Duration::from_secs(recipe.ready_limit_s);
         let receipt = loop {
             let ended = running.ended();
-            let answer = ask(order.engine, &server, order.settings);
+            let answer = ask(part, &server, order.settings);
             let why = match (ended, answer) {
                 (Some(how), _) => how,
                 (None, Ok(receipt)) => break receipt,
@@ -159,7 +204,7 @@ impl Engines {
         }
         // Without root nothing else proves later whose shared memory a killed server left.
         running.note_shared_memory()?;
-        Ok(Started { order: server, receipt, running: Some(running) })
+        Ok((server, receipt, running))
     }
 
     /// Removes the database dbdyno from the servers that the user named.
@@ -182,23 +227,50 @@ impl Engines {
         Ok(())
     }
 
-    fn site(&self, order: &StartOrder<'_>) -> Result<Site, Failure> {
-        let (engine, recipe) = (order.engine, recipe(order.engine)?);
-        let installed = self.installed.get(&engine.name).ok_or_else(|| {
-            Failure::other(format!("{} was to be started without being installed", engine.name))
+    fn site(
+        &self,
+        order: &StartOrder<'_>,
+        part: &Part<'_>,
+        behind: Option<PathBuf>,
+    ) -> Result<Site, Failure> {
+        let installed = self.installed.get(part.name).ok_or_else(|| {
+            Failure::other(format!("{} was to be started without being installed", part.name))
         })?;
         let launcher = std::env::current_exe()
             .map_err(|error| Failure::other(format!("cannot find this program again: {error}")))?;
         Ok(Site {
-            name: engine.name.clone(),
-            recipe: recipe.clone(),
+            name: part.name.to_owned(),
+            recipe: part.recipe.clone(),
             prefix: without_links(&installed.prefix),
             directory: without_links(order.directory),
             settings: texts(order.settings),
-            with_port: order.with_port,
+            // What stands behind is reached by its socket only.
+            with_port: order.with_port && part.is_front,
             launcher,
             open_files: OPEN_FILES,
+            backend: behind,
         })
+    }
+}
+
+/// One of the servers that an engine consists of.
+struct Part<'a> {
+    name: &'a str,
+    driver: &'a str,
+    recipe: &'a ServerRecipe,
+    /// Whether it is the one that clients use.
+    is_front: bool,
+}
+
+impl<'a> Part<'a> {
+    fn own(order: &StartOrder<'a>, recipe: &'a ServerRecipe) -> Part<'a> {
+        let engine = order.engine;
+        Part { name: &engine.name, driver: &engine.driver, recipe, is_front: true }
+    }
+
+    fn behind(backend: &'a Backend) -> Part<'a> {
+        let Backend { engine, driver, recipe, .. } = backend;
+        Part { name: engine, driver, recipe, is_front: false }
     }
 }
 
@@ -212,13 +284,11 @@ fn without_links(path: &Path) -> PathBuf {
 fn say_what_is_fetched(plan: &Plan, cache: &Path) -> Result<(), Failure> {
     let cache = cache.is_dir().then(|| Cache::open(cache)).transpose()?;
     let mut missing: BTreeMap<&str, u64> = BTreeMap::new();
-    for engine in &plan.engines {
-        let Some(package) = engine.package() else { continue };
-        let is_there =
-            cache.as_ref().is_some_and(|cache| cache.installed(&engine.name, package).is_some());
+    for (name, package) in plan.engines.iter().flat_map(PlannedEngine::packages) {
+        let is_there = cache.as_ref().is_some_and(|cache| cache.installed(name, package).is_some());
         let download = package.sources.first().map_or(0, Source::bytes);
         if !is_there && download > 0 {
-            missing.insert(&engine.name, download);
+            missing.insert(name, download);
         }
     }
     if !missing.is_empty() {
@@ -248,49 +318,64 @@ fn order_of(recipe: &ServerRecipe, running: &RunningServer) -> ServerOrder {
         log_syncs_query: recipe.log_syncs_query.clone(),
         settle: recipe.settle.clone(),
         is_named: false,
-        process: Some(running.pid()),
+        processes: vec![running.pid()],
+        backend: None,
     }
+}
+
+/// How the server's own database is opened.
+fn options_of(
+    server: &ServerOrder,
+    settings: BTreeMap<String, String>,
+) -> Result<OpenOptions, String> {
+    Ok(OpenOptions {
+        server: Some(server.server("own")?),
+        ..OpenOptions::of_directory(PathBuf::new(), settings, 1)
+    })
 }
 
 /// Opens the server's database, making it if need be, and reads version and settings back.
 fn ask(
-    engine: &PlannedEngine,
+    part: &Part<'_>,
     server: &ServerOrder,
     settings: &BTreeMap<String, Value>,
 ) -> Result<Receipt, String> {
-    let options = OpenOptions {
-        server: Some(server.server("own")?),
-        ..OpenOptions::of_directory(PathBuf::new(), texts(settings), 1)
-    };
-    with_driver!(engine.driver.as_str(), D => receipt_of::<D>(&options))
-        .map_err(|error: Failure| error.message)
+    let asked = asked::open(part.driver, &options_of(server, texts(settings))?);
+    let receipt = asked.and_then(|asked| Ok(asked.receipt()?));
+    receipt.map_err(|error| error.message)
 }
 
-fn receipt_of<D: Driver>(options: &OpenOptions) -> Result<Receipt, Failure> {
-    D::create_database(options)?;
-    Ok(D::open(options)?.receipt()?)
+/// Tells a server something in its database.
+fn tell(part: &Part<'_>, server: &ServerOrder, statement: &str) -> Result<(), String> {
+    let asked = asked::open(part.driver, &options_of(server, BTreeMap::new())?);
+    let told = asked.and_then(|asked| Ok(asked.statement(statement)?));
+    told.map(drop).map_err(|error| error.message)
 }
 
 impl Started {
-    /// How the server ended, with the last lines of its log, if it has ended by itself.
+    /// How one of its servers ended, with the last lines of its log, if one has ended by itself.
     pub fn ended(&mut self) -> Option<String> {
-        self.running.as_mut().and_then(RunningServer::ended)
+        let is_alone = self.running.len() == 1;
+        self.running.iter_mut().find_map(|(name, running)| {
+            let how = running.ended()?;
+            Some(if is_alone { how } else { format!("{name}: {how}") })
+        })
     }
 
-    /// Stops it cleanly; what is not ours goes on.
+    /// Stops it cleanly, the front first; what is not ours goes on.
     ///
     /// # Errors
     /// If it cannot be ended at all.
     pub fn stop(self) -> Result<(), Failure> {
-        if let Some(running) = self.running {
-            running.stop()?;
-        }
-        Ok(())
+        // The one behind is stopped also if the one in front cannot be.
+        let stopped: Vec<_> =
+            self.running.into_iter().map(|(_, running)| running.stop().map(drop)).collect();
+        Ok(stopped.into_iter().collect::<Result<(), _>>()?)
     }
 
     /// Ends it at once.
     pub fn kill(self) {
-        if let Some(running) = self.running {
+        for (_, running) in self.running {
             running.kill();
         }
     }

@@ -83,7 +83,7 @@ pub fn execute(
 
 /// Installs engines before anything is measured, and removes what a killed dbdyno left running.
 fn provision(plan: &Plan, means: &Means<'_>, progress: &mut Progress) -> Result<Engines, Failure> {
-    if plan.engines.iter().all(|engine| engine.package().is_none()) {
+    if plan.engines.iter().all(|engine| engine.packages().is_empty()) {
         return Ok(Engines::default());
     }
     Engines::prepare_process()?.iter().for_each(|left| progress.note(left));

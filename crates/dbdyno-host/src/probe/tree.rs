@@ -1,4 +1,5 @@
-//! What a server of many processes used: a process and all its descendants, at step boundaries.
+//! What a server of many processes used: its first processes and all their descendants, at step boundaries. A server
+//! with another one behind it has two first processes.
 //!
 //! One pass over /proc finds the tree; each of its processes costs about 20 microseconds, or 30 milliseconds for a
 //! thousand. Memory is a call of its own, because the kernel walks all page tables for it.
@@ -17,6 +18,8 @@ use std::path::{Path, PathBuf};
 pub struct TreeProcess {
     /// Process id.
     pub pid: u32,
+    /// The first process that it descends from, or is.
+    pub root_pid: u32,
     /// When it started, clock ticks after boot.
     pub start_time_ticks: u64,
     /// CPU time of all its threads, nanoseconds of its CPU clock.
@@ -44,7 +47,7 @@ pub struct TreeSample {
     pub closed_ns: u64,
     /// Ticks per second.
     pub ticks_per_s: u64,
-    /// The root first, then its descendants.
+    /// Each first process followed by its descendants.
     pub processes: Vec<TreeProcess>,
 }
 
@@ -93,36 +96,40 @@ pub struct TreeMemory {
 }
 
 impl TreeSample {
-    /// Samples the tree below a process now. Fails if the process itself cannot be read; descendants that end meanwhile
-    /// are left out, like those that ended before.
-    pub fn read(root_pid: u32) -> Result<TreeSample, HostError> {
+    /// Samples the trees below these processes now. Fails if one of them itself cannot be read; descendants that end
+    /// meanwhile are left out, like those that ended before.
+    pub fn read(root_pids: &[u32]) -> Result<TreeSample, HostError> {
         let opened_ns = clock::monotonic_ns();
-        let directory = PathBuf::from(format!("/proc/{root_pid}"));
         let ticks_per_s = clock::ticks_per_second()
-            .ok_or_else(|| HostError::form(&directory, "length of a tick"))?;
+            .ok_or_else(|| HostError::form(Path::new("/proc"), "length of a tick"))?;
         let all = all_processes();
-        let root = TreeProcess::read(root_pid)
-            .ok_or_else(|| HostError::form(&directory, "process that lives"))?;
-        let below = descendants(&all, root_pid);
-        let below = below.iter().filter_map(|entry| TreeProcess::read_listed(entry));
-        let processes = std::iter::once(root).chain(below).collect();
+        let mut processes = Vec::new();
+        for &root_pid in root_pids {
+            let directory = PathBuf::from(format!("/proc/{root_pid}"));
+            let root = TreeProcess::read(root_pid, root_pid)
+                .ok_or_else(|| HostError::form(&directory, "process that lives"))?;
+            let below = descendants(&all, root_pid);
+            let below = below.iter().filter_map(|entry| TreeProcess::read_listed(entry, root_pid));
+            processes.push(root);
+            processes.extend(below);
+        }
         Ok(TreeSample { opened_ns, closed_ns: clock::monotonic_ns(), ticks_per_s, processes })
     }
 
-    /// The process that the others descend from.
-    pub fn root(&self) -> Option<&TreeProcess> {
-        self.processes.first()
+    /// The processes that the others descend from.
+    pub fn roots(&self) -> impl Iterator<Item = &TreeProcess> {
+        self.processes.iter().filter(|process| process.pid == process.root_pid)
     }
 }
 
 impl TreeProcess {
     /// Only if the id still belongs to the process that the list showed.
-    fn read_listed(entry: &ProcessEntry) -> Option<TreeProcess> {
-        TreeProcess::read(entry.pid)
+    fn read_listed(entry: &ProcessEntry, root_pid: u32) -> Option<TreeProcess> {
+        TreeProcess::read(entry.pid, root_pid)
             .filter(|process| process.start_time_ticks == entry.start_time_ticks)
     }
 
-    fn read(pid: u32) -> Option<TreeProcess> {
+    fn read(pid: u32, root_pid: u32) -> Option<TreeProcess> {
         let directory = PathBuf::from(format!("/proc/{pid}"));
         let cpu_ns = clock::clock_ns(process_clock_id(pid).ok()?).ok()?;
         let text = kernel_text::read(&directory.join("stat")).ok()?;
@@ -130,6 +137,7 @@ impl TreeProcess {
         let (voluntary, involuntary) = switches(pid, &directory, threads(&text)?)?;
         Some(TreeProcess {
             pid,
+            root_pid,
             start_time_ticks: stat.start_time_ticks,
             cpu_ns,
             user_ticks: stat.user_ticks,
@@ -159,25 +167,27 @@ fn switches(pid: u32, directory: &Path, threads: u64) -> Option<(u64, u64)> {
     Some(each.fold((0, 0), |(a, b), one| (a + one.voluntary, b + one.involuntary)))
 }
 
-/// What a tree used from `first` to `second`. Processes in both count with their difference, new ones with everything.
+/// What trees used from `first` to `second`. Processes in both count with their difference, new ones with everything.
 ///
-/// What a process used that ended in between is known only if the root waited for it: then all that it used in its life
+/// What a process used that ended in between is known only if its root waited for it: then all that it used in its life
 /// is in the root's waited-for children. So the growth of those, less what the ended processes had used at the first
 /// sample, is what they used in between. It counts processes that began and ended in between as well; it misses
 /// children of children, unless their parents waited for them; it is exact to a tick each. I/O needs no such
 /// correction but this: the root's own figures grow by all that an ended child did, so what it had done at the first
 /// sample is subtracted. Fails if the samples are of different trees.
 pub fn difference(first: &TreeSample, second: &TreeSample) -> Result<TreeUse, HostError> {
-    let (Some(a), Some(b)) = (first.root(), second.root()) else {
+    if first.roots().next().is_none() || first.roots().count() != second.roots().count() {
         return Err(HostError::form(Path::new("/proc"), "root of a process tree"));
-    };
-    if (a.pid, a.start_time_ticks) != (b.pid, b.start_time_ticks) {
-        return Err(HostError::DifferentProcess {
-            first_pid: a.pid,
-            first_start: a.start_time_ticks,
-            second_pid: b.pid,
-            second_start: b.start_time_ticks,
-        });
+    }
+    for (a, b) in first.roots().zip(second.roots()) {
+        if (a.pid, a.start_time_ticks) != (b.pid, b.start_time_ticks) {
+            return Err(HostError::DifferentProcess {
+                first_pid: a.pid,
+                first_start: a.start_time_ticks,
+                second_pid: b.pid,
+                second_start: b.start_time_ticks,
+            });
+        }
     }
     let mut subtract = Subtraction::default();
     let key = |process: &TreeProcess| (process.pid, process.start_time_ticks);
@@ -210,7 +220,9 @@ pub fn difference(first: &TreeSample, second: &TreeSample) -> Result<TreeUse, Ho
     }
     used.gone = before.len() as u64;
     let had: u64 = before.values().map(|one| one.user_ticks + one.system_ticks).sum();
-    let grown = subtract.of("children_ticks", a.children_ticks, b.children_ticks);
+    let waited_for =
+        |sample: &TreeSample| sample.roots().map(|root| root.children_ticks).sum::<u64>();
+    let grown = subtract.of("children_ticks", waited_for(first), waited_for(second));
     used.gone_cpu_ns = ticks_to_ns(grown.saturating_sub(had), second.ticks_per_s);
     used.coarse = is_coarse(used.user_ticks, used.system_ticks);
     // What ended processes had done is now in the root's figures, and was in their own before: the sums agree.
@@ -236,19 +248,23 @@ fn sum_io(processes: &[TreeProcess]) -> Option<IoCounts> {
     })
 }
 
-/// Memory of the tree below a process now. `None` if the kernel does not show it of the process itself, which it does
-/// not to other users, and before Linux 5.11 not in parts.
-pub fn memory(root_pid: u32) -> Option<TreeMemory> {
-    let root = process_memory(root_pid)?;
+/// Memory of the trees below these processes now. `None` if the kernel does not show it of one of the processes itself,
+/// which it does not to other users, and before Linux 5.11 not in parts.
+pub fn memory(root_pids: &[u32]) -> Option<TreeMemory> {
     let all = all_processes();
-    let below = descendants(&all, root_pid);
-    let below = below.iter().filter_map(|entry| process_memory(entry.pid));
-    Some(below.fold(root, |sum, one| TreeMemory {
-        private_bytes: sum.private_bytes + one.private_bytes,
-        shared_bytes: sum.shared_bytes + one.shared_bytes,
-        file_bytes: sum.file_bytes + one.file_bytes,
-        processes: sum.processes + 1,
-    }))
+    let mut sum = TreeMemory::default();
+    for &root_pid in root_pids {
+        let root = process_memory(root_pid)?;
+        let below = descendants(&all, root_pid);
+        let below = below.iter().filter_map(|entry| process_memory(entry.pid));
+        sum = std::iter::once(root).chain(below).fold(sum, |sum, one| TreeMemory {
+            private_bytes: sum.private_bytes + one.private_bytes,
+            shared_bytes: sum.shared_bytes + one.shared_bytes,
+            file_bytes: sum.file_bytes + one.file_bytes,
+            processes: sum.processes + 1,
+        });
+    }
+    Some(sum)
 }
 
 /// Proportional parts: each page divided by how many have it, so that the sum over the tree counts it once.
@@ -270,6 +286,7 @@ mod tests {
     fn process(pid: u32, cpu_ns: u64, ticks: u64, children_ticks: u64) -> TreeProcess {
         TreeProcess {
             pid,
+            root_pid: 1,
             start_time_ticks: 1,
             cpu_ns,
             user_ticks: ticks,
@@ -298,7 +315,23 @@ mod tests {
         // Process 2 had 7 of the 20 ticks that the root's children grew by.
         assert_eq!(used.gone_cpu_ns, 13 * 10_000_000);
         assert_eq!(used.voluntary_switches, 2);
-        assert!(difference(&first, &sample(1, vec![process(2, 0, 0, 0)])).is_err());
+        let another = TreeProcess { root_pid: 2, ..process(2, 0, 0, 0) };
+        assert!(difference(&first, &sample(1, vec![another])).is_err());
+    }
+
+    #[test]
+    fn trees_side_by_side_are_added_up() {
+        // Shows that what children of either root did counts, and that both trees must be the same in both samples.
+        let other = |cpu_ns, children_ticks| TreeProcess {
+            root_pid: 4,
+            ..process(4, cpu_ns, 0, children_ticks)
+        };
+        let first = sample(0, vec![process(1, 10, 0, 1), other(100, 2)]);
+        let second = sample(9, vec![process(1, 11, 0, 2), process(5, 7, 0, 0), other(120, 5)]);
+        let used = difference(&first, &second).unwrap();
+        assert_eq!((used.cpu_ns, used.gone_cpu_ns), (1 + 7 + 20, 4 * 10_000_000));
+        assert_eq!(second.roots().map(|root| root.pid).collect::<Vec<_>>(), [1, 4]);
+        assert!(difference(&first, &sample(9, vec![process(1, 11, 0, 2)])).is_err());
     }
 
     #[test]
@@ -306,15 +339,15 @@ mod tests {
         // Shows that a child is found below its parent, with its memory, and that no process is an error.
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let own = std::process::id();
-        let sample = TreeSample::read(own).unwrap();
+        let sample = TreeSample::read(&[own]).unwrap();
         assert!(sample.processes.iter().any(|one| one.pid == child.id()));
-        assert_eq!(sample.root().unwrap().pid, own);
-        let used = difference(&sample, &TreeSample::read(own).unwrap()).unwrap();
+        assert_eq!(sample.roots().next().unwrap().pid, own);
+        let used = difference(&sample, &TreeSample::read(&[own]).unwrap()).unwrap();
         assert!(used.processes >= 2 && used.cpu_ns > 0, "{used:?}");
-        let memory = memory(own).unwrap();
+        let memory = memory(&[own]).unwrap();
         assert!(memory.processes >= 2 && memory.private_bytes > 0, "{memory:?}");
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(TreeSample::read(u32::MAX).is_err());
+        assert!(TreeSample::read(&[own, u32::MAX]).is_err());
     }
 }

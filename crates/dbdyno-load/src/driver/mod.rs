@@ -252,14 +252,6 @@ pub trait Driver: Sized + Sync {
     /// Brings everything to disk and pays outstanding debts, so that the next opener starts from a known state.
     fn settle(&self) -> Result<(), DriverError>;
 
-    /// Counters that the engine keeps about itself, by its own names, since it was opened.
-    ///
-    /// # Errors
-    /// The engine's.
-    fn statistics(&self) -> Result<BTreeMap<String, u64>, DriverError> {
-        Ok(BTreeMap::new())
-    }
-
     /// A new connection to tables 0 to `tables` - 1, ready to execute.
     fn connect(&self, tables: u16) -> Result<Self::Client, DriverError>;
 

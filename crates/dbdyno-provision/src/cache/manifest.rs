@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     fn source(suite: &str, bytes: u64) -> Source {
-        Source::Debian { suite: suite.into(), packages: vec!["a".into()], bytes }
+        Source::Debian { suite: suite.into(), packages: vec!["a".into()], bytes, build: vec![] }
     }
 
     #[test]

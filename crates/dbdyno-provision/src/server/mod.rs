@@ -41,6 +41,9 @@ pub struct Site {
     pub launcher: PathBuf,
     /// How many files the server may have open.
     pub open_files: u64,
+    /// The socket of the server behind it, if it stands in front of one. That one runs already, from the same directory,
+    /// which it has made and which has its data.
+    pub backend: Option<PathBuf>,
 }
 
 impl Site {
@@ -66,7 +69,7 @@ impl Site {
 
     /// What the server prints.
     pub fn log(&self) -> PathBuf {
-        self.directory.join("log")
+        self.directory.join(if self.backend.is_some() { "front.log" } else { "log" })
     }
 }
 

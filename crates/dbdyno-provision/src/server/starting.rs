@@ -118,7 +118,9 @@ pub fn start(site: &Site) -> Result<RunningServer, ProvisionError> {
 }
 
 pub(super) fn start_in(site: &Site, state: &Path) -> Result<RunningServer, ProvisionError> {
-    prepare::directories(site, Identity::of_servers())?;
+    if site.backend.is_none() {
+        prepare::directories(site, Identity::of_servers())?;
+    }
     if !site.with_port {
         return start_once(site, state, None);
     }

@@ -50,6 +50,7 @@ impl Stage {
             with_port: false,
             launcher: self.directory.path().join("launcher"),
             open_files: 4096,
+            backend: None,
         }
     }
 }
@@ -325,6 +326,9 @@ fn words_mean_paths() {
     assert_eq!(of(&site, "--basedir={prefix}/usr"), format!("--basedir={POSTGRES}/usr"));
     assert_eq!(of(&site, "{socket}"), site.socket().display().to_string());
     assert!(site.socket().ends_with("words/run/.s.PGSQL.5432"));
+    site.backend = Some("/a place/.s.PGSQL.5432".into());
+    assert_eq!(of(&site, "?host={backend}"), "?host=%2Fa%20place");
+    assert!(site.log().ends_with("words/front.log"), "it has a log of its own");
     site.recipe.own_root = true;
     assert_eq!(of(&site, "--basedir={prefix}/usr"), "--basedir=/usr");
     assert_eq!(of(&site, "--basedir={prefix}"), "--basedir=/");

@@ -2,6 +2,7 @@
 
 use super::Site;
 use crate::error::{ProvisionError, Trouble};
+use percent_encoding::NON_ALPHANUMERIC;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -31,6 +32,8 @@ impl Words {
         let mut words = Words { known, socket: PathBuf::new() };
         words.socket = PathBuf::from(words.replace(&site.recipe.socket));
         words.known.push(("{socket}", text(&words.socket)));
+        let behind = site.backend.as_deref().and_then(Path::parent);
+        words.known.extend(behind.map(|directory| ("{backend}", in_url(directory))));
         words
     }
 
@@ -68,6 +71,11 @@ impl Words {
         );
         Err(ProvisionError::new(Trouble::CannotWrite, text))
     }
+}
+
+/// A path as a part of a URL.
+fn in_url(path: &Path) -> String {
+    percent_encoding::percent_encode(path.as_os_str().as_bytes(), NON_ALPHANUMERIC).to_string()
 }
 
 /// The arguments of the server's program.

@@ -104,7 +104,11 @@ pub(crate) fn fetch(fetch: &mut Fetch<'_>, source: &Source) -> Result<Fetched, P
         Source::Maven { artifact, sha256, bytes, unpack } => {
             maven::fetch(fetch, artifact, sha256, *bytes, unpack)
         }
-        Source::Debian { suite, packages, bytes } => debian::fetch(fetch, suite, packages, *bytes),
+        Source::Debian { suite, packages, bytes, build } => {
+            let fetched = debian::fetch(fetch, suite, packages, *bytes)?;
+            fetch.build(build, &[])?;
+            Ok(fetched)
+        }
         Source::Pypi { requirement, sha256, bytes, unpack, build } => {
             let release = pypi::Release { requirement, sha256, bytes: *bytes, unpack, build };
             pypi::fetch(fetch, &release)
@@ -138,7 +142,7 @@ pub(crate) fn lacks(tools: &Tools, source: &Source, package: Package<'_>) -> Opt
     };
     match source {
         Source::Maven { .. } => maven::lacks(tools),
-        Source::Debian { .. } => debian::lacks(tools),
+        Source::Debian { build, .. } => debian::lacks(tools).or_else(|| built(build)),
         Source::Pypi { build, .. } => pypi::lacks(tools).or_else(|| built(build)),
         Source::Go { build, .. } => lacks_program(tools, "go", "golang").or_else(|| built(build)),
         Source::Image { .. } => image::lacks(tools),

@@ -63,7 +63,8 @@ fn into_server<D: Driver>(order: &Order, load: &LoadOrder) -> Result<Option<Load
 
 fn complete<D: Driver>(options: &OpenOptions, order: &Order) -> Result<LoadCost, Failure> {
     let dataset = order.dataset()?;
-    let meter = LoadMeter::start(order.engine.server.as_ref().and_then(|server| server.process))?;
+    let meter =
+        LoadMeter::start(order.engine.server.as_ref().map_or(&[], |server| &server.processes))?;
     let driver = D::open(options)?;
     let mut last_told = Instant::now();
     let times = dataset::load(&driver, &dataset, &mut |progress| {

@@ -23,9 +23,9 @@ pub struct LoadCost {
 
 /// Both sides at the start of a load.
 pub struct LoadMeter {
-    /// This process, and a server's first one.
+    /// This process, and the first ones of a server.
     roots: Vec<u32>,
-    before: Vec<TreeSample>,
+    before: TreeSample,
 }
 
 impl LoadMeter {
@@ -33,9 +33,10 @@ impl LoadMeter {
     ///
     /// # Errors
     /// If a process cannot be read.
-    pub fn start(server: Option<u32>) -> Result<LoadMeter, Failure> {
-        let roots: Vec<u32> = std::iter::once(std::process::id()).chain(server).collect();
-        let before = roots.iter().map(|&root| TreeSample::read(root)).collect::<Result<_, _>>()?;
+    pub fn start(server: &[u32]) -> Result<LoadMeter, Failure> {
+        let roots: Vec<u32> =
+            std::iter::once(std::process::id()).chain(server.iter().copied()).collect();
+        let before = TreeSample::read(&roots)?;
         Ok(LoadMeter { roots, before })
     }
 
@@ -44,12 +45,9 @@ impl LoadMeter {
     /// # Errors
     /// If a process cannot be read.
     pub fn cost(&self, rows: u64, times: LoadTimes, data: &Path) -> Result<LoadCost, Failure> {
-        let (mut cpu_us, mut write_kb) = (0.0, Some(0.0));
-        for (&root, before) in self.roots.iter().zip(&self.before) {
-            let used = tree::difference(before, &TreeSample::read(root)?)?;
-            cpu_us += (used.cpu_ns + used.gone_cpu_ns) as f64 / 1e3;
-            write_kb = write_kb.zip(used.io).map(|(sum, io)| sum + io.write_bytes as f64 / 1024.0);
-        }
+        let used = tree::difference(&self.before, &TreeSample::read(&self.roots)?)?;
+        let cpu_us = (used.cpu_ns + used.gone_cpu_ns) as f64 / 1e3;
+        let write_kb = used.io.map(|io| io.write_bytes as f64 / 1024.0);
         let LoadTimes { insert_s, age_s, settle_s } = times;
         let disk_mb = Files::below(data).bytes as f64 / f64::from(1 << 20);
         Ok(LoadCost { rows, insert_s, age_s, settle_s, cpu_us, write_kb, disk_mb })

@@ -3,6 +3,7 @@
 //! The command starts itself again as `dbdyno job`, writes one [`Order`] to its standard input and reads [`Report`]s,
 //! one JSON line each, from its standard output. `run` is the parent's side; `load` and `trial` are the child's.
 
+pub mod asked;
 mod crash;
 mod effective;
 pub mod load;

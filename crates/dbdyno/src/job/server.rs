@@ -37,8 +37,22 @@ pub struct ServerOrder {
     pub settle: Vec<SettleStep>,
     /// Whether the user named it, so that it is not ours to start, stop or set.
     pub is_named: bool,
-    /// The server's first process; a server elsewhere, or one of another user, has none that can be watched.
-    pub process: Option<u32>,
+    /// The first process of the server and that of the one behind it; a server elsewhere, or one of another user, has
+    /// none that can be watched.
+    pub processes: Vec<u32>,
+    /// The server behind it, which has the data and so is asked for what concerns them.
+    pub backend: Option<Box<BackendOrder>>,
+}
+
+/// A server behind another one.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct BackendOrder {
+    /// Name of its engine.
+    pub engine: String,
+    /// Driver that speaks to it.
+    pub driver: String,
+    /// Where it listens and what to ask it.
+    pub server: ServerOrder,
 }
 
 impl ServerOrder {

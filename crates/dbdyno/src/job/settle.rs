@@ -1,8 +1,8 @@
 //! Settling a server before a trial, so that it begins without the debts of the one before: checkpoint, purge, vacuum,
 //! as its engine file says. Bounded, and what is left is recorded.
 
+use super::asked::Asked;
 use crate::failure::Failure;
-use dbdyno_load::driver::Driver;
 use dbdyno_plan::SettleStep;
 use std::time::{Duration, Instant};
 
@@ -28,11 +28,7 @@ pub struct Settled {
 ///
 /// # Errors
 /// The server's.
-pub fn settle<D: Driver>(
-    driver: &D,
-    steps: &[SettleStep],
-    tables: u16,
-) -> Result<Settled, Failure> {
+pub fn settle(server: &dyn Asked, steps: &[SettleStep], tables: u16) -> Result<Settled, Failure> {
     let started = Instant::now();
     let (mut debt, mut gave_up) = (0, false);
     for step in steps {
@@ -43,7 +39,7 @@ pub fn settle<D: Driver>(
             false => vec![step.statement.clone()],
         };
         for statement in &statements {
-            let mut left = driver.statement(statement)?;
+            let mut left = server.statement(statement)?;
             let Some(most) = step.until_at_most else { continue };
             let mut shrunk = Instant::now();
             let shrinks_since = |shrunk: Instant| shrunk.elapsed() < STALLED;
@@ -53,7 +49,7 @@ pub fn settle<D: Driver>(
                     break;
                 }
                 std::thread::sleep(LOOK_EVERY);
-                let now = driver.statement(statement)?;
+                let now = server.statement(statement)?;
                 if now < left {
                     shrunk = Instant::now();
                 }

@@ -1,8 +1,9 @@
 //! One trial, from opening the engine to the record of how it went.
 
+use super::asked::Asked;
 use super::effective;
 use super::load_cost::LoadCost;
-use super::server::ServerOrder;
+use super::server::{BackendOrder, ServerOrder};
 use super::settle::{self, Settled};
 use super::{Order, Report, TrialOrder, tell};
 use crate::failure::Failure;
@@ -49,30 +50,40 @@ fn measure_on<D: Driver>(
     let started = (SystemTime::now(), Instant::now());
     let what = trial_of(order, trial)?;
     let server = order.engine.server.as_ref();
+    let behind = server.and_then(|server| server.backend.as_deref());
+    let behind_driver = behind.map(BackendOrder::open).transpose()?;
     let driver = D::open(&order.open_options(what.shape.clients, &trial.load.client)?)?;
     let receipt = driver.receipt()?;
     engine_version.clone_from(&receipt.version);
+    // Whoever has the data answers for them.
+    let keeper: &dyn Asked = match &behind_driver {
+        Some(behind) => &**behind,
+        None => &driver,
+    };
+    let keeper_order = behind.map(|backend| &backend.server).or(server);
+    let behind_receipt = behind_driver.as_ref().map(|driver| driver.receipt()).transpose()?;
     if server.is_some() {
-        effective::check_promise(&order.engine.promised_settings, &receipt.settings)?;
+        let settings = &behind_receipt.as_ref().unwrap_or(&receipt).settings;
+        effective::check_promise(&order.engine.promised_settings, settings)?;
         effective::check_connections(what.shape.clients, &receipt.settings)?;
     }
     if !D::KEEPS_FILES {
         dataset::load(&driver, &what.dataset, &mut |_| ())?;
     }
     let settled = server
-        .map(|server| settle::settle(&driver, &server.settle, what.shape.tables))
+        .map(|server| settle::settle(keeper, &server.settle, what.shape.tables))
         .transpose()?;
     let mut live = |rate| tell(&Report::Rate(rate));
     let disk = DiskProbe::of_directory(&order.engine.data_directory).ok();
     let files = IntervalFiles::new(REQUEST_CLASSES, SystemTime::now())?;
-    let process = server.and_then(|server| server.process);
-    let mut observer = TrialObserver::new(disk, process, REQUEST_CLASSES, files, &mut live);
-    let syncs_before = log_syncs(&driver, server)?;
+    let processes = server.map_or(&[][..], |server| server.processes.as_slice());
+    let mut observer = TrialObserver::new(disk, processes, REQUEST_CLASSES, files, &mut live);
+    let syncs_before = log_syncs(keeper, keeper_order)?;
     let statistics_before = driver.statistics()?;
     let trialed = trial::run(&driver, &what, &mut observer)?;
     // Over the whole trial, when nothing is under way: within the measured interval syncs and commits cannot be counted
     // at the same instant, and a busy host makes the gap long enough to look like a broken promise.
-    let syncs_after = log_syncs(&driver, server)?;
+    let syncs_after = log_syncs(keeper, keeper_order)?;
     let seen = syncs_before.zip(syncs_after).map(|(before, after)| SyncsSeen {
         log_syncs: after.saturating_sub(before),
         commits: trialed.acknowledged,
@@ -83,7 +94,7 @@ fn measure_on<D: Driver>(
     let is_ours = server.is_some_and(|server| !server.is_named);
     let engine_files = is_ours.then(|| Files::below(&order.engine.data_directory));
     // Closing is part of the trial: what an engine does then must not fall on the next one.
-    drop(driver);
+    drop((driver, behind_driver));
     if let Some(error) = observer.error.take() {
         return Err(error);
     }
@@ -104,7 +115,8 @@ fn measure_on<D: Driver>(
     let TrialObserver { files, start, end: end_sample, .. } = observer;
     files.write(&mut detail)?;
     write_json(&mut detail, "host_samples.json", &samples_json(&[start, end_sample]))?;
-    write_json(&mut detail, "receipt.json", &receipt_json(order, trial, &receipt, seen))?;
+    let receipts = (&receipt, behind_receipt.as_ref());
+    write_json(&mut detail, "receipt.json", &receipt_json(order, trial, receipts, seen))?;
     if let Some(files) = &engine_files {
         write_json(&mut detail, "files.json", &files.as_json())?;
     }
@@ -150,10 +162,10 @@ fn trial_of(order: &Order, trial: &TrialOrder) -> Result<Trial, Failure> {
 }
 
 /// Forced writes of the log so far: those of this process for a library, the server's own count for a server.
-fn log_syncs<D: Driver>(driver: &D, server: Option<&ServerOrder>) -> Result<Option<u64>, Failure> {
+fn log_syncs(asked: &dyn Asked, server: Option<&ServerOrder>) -> Result<Option<u64>, Failure> {
     let Some(server) = server else { return Ok(Some(sync_counter::syncs())) };
     let query = server.log_syncs_query.as_ref();
-    Ok(query.map(|query| driver.statement(query)).transpose()?.flatten())
+    Ok(query.map(|query| asked.statement(query)).transpose()?.flatten())
 }
 
 /// What the engine's own counters grew by in the whole trial, warm-up and checks included.
@@ -271,6 +283,15 @@ fn samples_json(samples: &[Option<crate::trial::observe::BoundarySample>]) -> se
                     .iter()
                     .map(|process| process.voluntary + process.involuntary)
                     .sum::<u64>(),
+                // A server in front of another: what either of them comes to, by its first process.
+                "cpu_ns_by_first_process": server
+                    .roots()
+                    .map(|root| {
+                        let tree = server.processes.iter();
+                        let tree = tree.filter(|process| process.root_pid == root.pid);
+                        (root.pid.to_string(), tree.map(|process| process.cpu_ns).sum::<u64>())
+                    })
+                    .collect::<std::collections::BTreeMap<_, _>>(),
             })),
             "workers_cpu_ns": sample.workers_cpu_ns,
             "syncs": sample.syncs,
@@ -298,10 +319,11 @@ fn samples_json(samples: &[Option<crate::trial::observe::BoundarySample>]) -> se
 fn receipt_json(
     order: &Order,
     trial: &TrialOrder,
-    receipt: &Receipt,
+    (receipt, behind): (&Receipt, Option<&Receipt>),
     seen: Option<SyncsSeen>,
 ) -> serde_json::Value {
     let server = order.engine.server.as_ref();
+    let backend = server.and_then(|server| server.backend.as_deref()).zip(behind);
     // Where clients connected, which the transport chooses among the server's addresses.
     let address = server.and_then(|server| server.server(&trial.load.client.transport).ok());
     json!({
@@ -314,6 +336,12 @@ fn receipt_json(
         "log_syncs_observed": seen.map(|seen| seen.log_syncs),
         "commits_observed": seen.map(|seen| seen.commits),
         "address": address.map(|server| server.address.to_string()),
+        "processes": server.map(|server| &server.processes),
+        "backend": backend.map(|(backend, receipt)| json!({
+            "engine": backend.engine,
+            "version": receipt.version,
+            "effective": receipt.settings,
+        })),
     })
 }
 

@@ -32,8 +32,8 @@ pub struct BoundarySample {
 /// Watches a measurement.
 pub struct TrialObserver<'a> {
     disk: Option<DiskProbe>,
-    /// The server's first process.
-    server: Option<u32>,
+    /// The server's first processes; none if they cannot be watched.
+    server: &'a [u32],
     /// The server's memory at the end of the measured interval.
     pub server_memory: Option<TreeMemory>,
     /// Samples at the start and the end of the measured interval.
@@ -54,10 +54,10 @@ pub struct TrialObserver<'a> {
 }
 
 impl<'a> TrialObserver<'a> {
-    /// For the classes of a workload; `server` is a server's first process; `live` is told each interval's completions per second.
+    /// For the classes of a workload; `server` are a server's first processes; `live` is told each interval's completions per second.
     pub fn new(
         disk: Option<DiskProbe>,
-        server: Option<u32>,
+        server: &'a [u32],
         classes: &[&str],
         files: IntervalFiles,
         live: &'a mut dyn FnMut(f64),
@@ -78,6 +78,10 @@ impl<'a> TrialObserver<'a> {
         }
     }
 
+    fn watched(&self) -> Option<&'a [u32]> {
+        (!self.server.is_empty()).then_some(self.server)
+    }
+
     fn sample(&self, threads: &[u32]) -> Result<BoundarySample, Failure> {
         let thread_cpu = |&thread: &u32| process::thread_cpu_ns(thread);
         // CPU clocks last at the start and first at the end would be ideal; reading all of this takes about 20 us and
@@ -90,7 +94,7 @@ impl<'a> TrialObserver<'a> {
             host: HostSample::read()?,
             disk: self.disk.as_ref().map(DiskProbe::sample).transpose()?,
             process: ProcessSample::read(std::process::id())?,
-            server: self.server.map(TreeSample::read).transpose()?,
+            server: self.watched().map(TreeSample::read).transpose()?,
         })
     }
 }
@@ -109,7 +113,7 @@ impl Observer for TrialObserver<'_> {
             Boundary::MeasureEnd => {
                 self.end = sample;
                 // After the sample, because walking the maps of many processes takes a while.
-                self.server_memory = self.server.and_then(tree::memory);
+                self.server_memory = self.watched().and_then(tree::memory);
             }
         }
     }

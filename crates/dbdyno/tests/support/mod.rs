@@ -105,6 +105,7 @@ impl Cluster {
             with_port: false,
             launcher: PathBuf::from(env!("CARGO_BIN_EXE_dbdyno")),
             open_files: 4096,
+            backend: None,
         };
         std::fs::create_dir_all(directory).expect("makes");
         init(&site).unwrap_or_else(|error| panic!("{}: {error}", engine.name));

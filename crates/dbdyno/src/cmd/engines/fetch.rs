@@ -54,7 +54,8 @@ pub fn verify(engines: &[EngineFile], names: &[String], cache: &CacheArgs) -> Re
 pub fn remove(engines: &[EngineFile], names: &[String], cache: &CacheArgs) -> Result<u8, Failure> {
     let packages = packages(engines, names)?;
     let cache = cache.open()?;
-    for (name, _) in packages {
+    // What stands behind an engine is another engine's installation, which that one may need.
+    for (name, _) in packages.into_iter().filter(|(name, _)| names.iter().any(|own| own == name)) {
         let freed = bytes(cache.remove(name)? as f64);
         output::print(&format!("{name}: removed, {freed} freed\n"))?;
     }

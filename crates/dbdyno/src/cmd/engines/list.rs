@@ -20,9 +20,8 @@ pub fn run(engines: &[EngineFile], json: bool, cache: &CacheArgs) -> Result<u8, 
     let listed: Vec<Listed<'_>> = engines
         .iter()
         .map(|engine| {
-            let installed = engine.package().zip(cache.as_ref());
-            let installed =
-                installed.and_then(|(package, cache)| cache.installed(&engine.name, package));
+            let installed = |(name, package)| cache.as_ref()?.installed(name, package);
+            let installed = engine.packages().into_iter().map(installed).collect();
             let running = directory.as_ref().map_or_else(Vec::new, |cache| running(engine, cache));
             Listed { engine, installed, running }
         })
@@ -37,9 +36,37 @@ pub fn run(engines: &[EngineFile], json: bool, cache: &CacheArgs) -> Result<u8, 
 /// An engine, what is in the cache of it, and who runs it.
 struct Listed<'a> {
     engine: &'a EngineFile,
-    installed: Option<Installed>,
+    /// One for each of its packages.
+    installed: Vec<Option<Installed>>,
     /// What is up by hand: its name with a configuration, and the process that owns it.
     running: Vec<(String, u32)>,
+}
+
+impl Listed<'_> {
+    /// Whether all that it needs is there.
+    fn is_installed(&self) -> bool {
+        self.installed.iter().all(Option::is_some)
+    }
+
+    /// Room that all of it takes, if all is there.
+    fn bytes_on_disk(&self) -> Option<u64> {
+        let sizes = || self.installed.iter().map(|one| Some(one.as_ref()?.bytes_on_disk));
+        sizes().next()?;
+        sizes().sum()
+    }
+}
+
+fn download_bytes(engine: &EngineFile) -> u64 {
+    let packages = engine.packages().into_iter();
+    packages.filter_map(|(_, package)| package.sources.first()).map(Source::bytes).sum()
+}
+
+/// What is needed for all its packages, the same need once.
+fn needs_of(engine: &EngineFile) -> String {
+    let mut all: Vec<String> =
+        engine.packages().into_iter().map(|(_, package)| needs(package)).collect();
+    all.dedup();
+    if all.is_empty() { "nothing".to_owned() } else { all.join(" and ") }
 }
 
 /// What of an engine `engines up` keeps running: with its defaults, or in one of its configurations.
@@ -70,8 +97,16 @@ fn as_text(listed: &[Listed<'_>]) -> String {
     let mut text = align(&rows, HEAD.len());
     for one in listed {
         text += &format!("\n{}: {}\n", one.engine.name, one.engine.about);
-        if let Some(installed) = &one.installed {
-            text += &format!("  fetched: {}\n", installed.source);
+        for ((name, _), installed) in one.engine.packages().iter().zip(&one.installed) {
+            let behind = match *name == one.engine.name {
+                true => String::new(),
+                false => format!("behind it, {name}, "),
+            };
+            match installed {
+                Some(installed) => text += &format!("  {behind}fetched: {}\n", installed.source),
+                None if !behind.is_empty() => text += &format!("  {behind}not fetched\n"),
+                None => {}
+            }
         }
         for (label, pid) in &one.running {
             text += &format!("  running: {label}, owned by process {pid}\n");
@@ -84,13 +119,13 @@ fn as_text(listed: &[Listed<'_>]) -> String {
 
 fn row(listed: &Listed<'_>) -> Vec<String> {
     let engine = listed.engine;
-    let package = engine.package();
-    let download = package.and_then(|package| package.sources.first()).map(Source::bytes);
+    let packages = engine.packages();
+    let package = packages.first().map(|(_, package)| *package);
     let size = |count: Option<u64>| count.map_or("-".to_owned(), |count| bytes(count as f64));
-    let fetched = match (package, &listed.installed) {
+    let fetched = match (package, listed.is_installed()) {
         (None, _) => "built in",
-        (Some(_), Some(_)) => "yes",
-        (Some(_), None) => "no",
+        (Some(_), true) => "yes",
+        (Some(_), false) => "no",
     };
     let running = match (&engine.server, listed.running.is_empty()) {
         (None, _) => "-",
@@ -105,9 +140,9 @@ fn row(listed: &Listed<'_>) -> Vec<String> {
         fetched.to_owned(),
         running.to_owned(),
         package.map_or("-".to_owned(), |package| format!("{}x", package.series)),
-        size(download),
-        size(listed.installed.as_ref().map(|installed| installed.bytes_on_disk)),
-        package.map_or("nothing".to_owned(), needs),
+        size(package.map(|_| download_bytes(engine))),
+        size(listed.bytes_on_disk()),
+        needs_of(engine),
         engine.lock_scope.clone(),
         durability.join(" "),
         configurations.join(" "),
@@ -194,8 +229,11 @@ fn as_json(listed: &Listed<'_>) -> Value {
 }
 
 fn package_as_json(listed: &Listed<'_>) -> Value {
-    let Some(package) = listed.engine.package() else { return Value::Null };
-    let installed = listed.installed.as_ref().map(|installed| {
+    let packages = listed.engine.packages();
+    let Some((_, package)) = packages.first() else { return Value::Null };
+    let own = listed.installed.first().and_then(Option::as_ref);
+    let behind: Vec<&str> = packages.iter().skip(1).map(|(name, _)| *name).collect();
+    let installed = own.filter(|_| listed.is_installed()).map(|installed| {
         json!({ "source": installed.source, "bytes_on_disk": installed.bytes_on_disk, "prefix": installed.prefix })
     });
     let running: Vec<Value> = listed
@@ -204,7 +242,7 @@ fn package_as_json(listed: &Listed<'_>) -> Value {
         .map(|(label, pid)| json!({ "name": label, "owner_pid": pid }))
         .collect();
     json!({
-        "running": running, "series": package.series, "needs": needs(package), "own_root": package.own_root, "fetched": installed,
-        "download_bytes": package.sources.first().map(Source::bytes),
+        "running": running, "series": package.series, "needs": needs_of(listed.engine), "own_root": package.own_root, "fetched": installed,
+        "download_bytes": download_bytes(listed.engine), "behind": behind,
     })
 }

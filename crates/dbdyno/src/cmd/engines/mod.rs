@@ -33,7 +33,7 @@ fn shipped() -> Result<Vec<EngineFile>, Failure> {
     engines.map_err(|error| Failure::new(exit_code::WRONG_INPUT, error.to_string()))
 }
 
-/// The engines of these names with what is installed for them. All names are understood before anything is done.
+/// What is installed for the engines of these names. All names are understood before anything is done.
 fn packages<'a>(
     engines: &'a [EngineFile],
     names: &[String],
@@ -48,12 +48,14 @@ fn packages<'a>(
                 "no engine is named {name}; {near}`dbdyno engines list` shows all"
             )));
         };
-        let package = engine.package().ok_or_else(|| {
-            wrong(format!(
+        let packages = engine.packages();
+        if packages.is_empty() {
+            return Err(wrong(format!(
                 "{name} is built into dbdyno: there is nothing to fetch, verify or remove"
-            ))
-        })?;
-        Ok((engine.name.as_str(), package))
+            )));
+        }
+        Ok(packages)
     };
-    names.iter().map(find).collect()
+    let all: Vec<_> = names.iter().map(find).collect::<Result<_, _>>()?;
+    Ok(all.concat())
 }

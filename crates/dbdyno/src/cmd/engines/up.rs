@@ -75,7 +75,7 @@ struct Place {
 }
 
 /// What a server's own directory may hold: everything in it is given to the server's user.
-const OWN_ENTRIES: &[&str] = &["data", "run", "tmp", "root", "log", "input"];
+const OWN_ENTRIES: &[&str] = &["data", "run", "tmp", "root", "log", "front.log", "input"];
 
 impl Place {
     /// The user's directory must be one that a server can have for itself.
