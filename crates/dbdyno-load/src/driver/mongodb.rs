@@ -27,6 +27,9 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// Updates of one command while ageing. FerretDB 1 holds a connection of its pool of 50 for each of them until the command
+/// ends: with more of them it waits for itself for ever.
+const UPDATES_PER_COMMAND: usize = 32;
 /// Documents in one command: the most that MongoDB takes.
 const BATCH_DOCUMENTS: usize = 100_000;
 /// Bytes of documents in one command; MongoDB takes 48 MB in all, and a third of it keeps memory small on both sides.
@@ -321,7 +324,10 @@ impl Driver for Mongodb {
         for &RowId { table, row } in rows {
             by_table.entry(table).or_default().push(row);
         }
-        for (table, rows) in by_table {
+        let commands = by_table.iter().flat_map(|(&table, rows)| {
+            rows.chunks(UPDATES_PER_COMMAND).map(move |rows| (table, rows))
+        });
+        for (table, rows) in commands {
             let name = collection(table);
             let updates = rows
                 .iter()
