@@ -102,7 +102,7 @@ fn mistakes_in_arguments_are_named() {
     check(
         "run",
         WRONG_INPUT,
-        "which experiment? Name one (biebermarks) or give the path of a file",
+        "which experiment? Name one (biebermarks, versions) or give the path of a file",
     );
     check("run ./none.toml", WRONG_INPUT, "./none.toml: cannot read this experiment file: No such");
     check("run ./", WRONG_INPUT, "./: cannot read this experiment file: Is a directory");

@@ -14,7 +14,7 @@ use support::{assert_within, crashes, root};
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Every library that keeps what it is given, in its newest version.
-const ENGINES: &[&str] = &["sqlite", "lmdb"];
+const ENGINES: &[&str] = &["sqlite", "lmdb", "rocksdb-10", "wiredtiger-11.3"];
 
 /// Not a test of its own: what the children of the tests below run. Does nothing when run with the others.
 #[test]

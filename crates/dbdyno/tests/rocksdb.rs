@@ -326,8 +326,10 @@ fn an_experiment_runs_over_two_versions() {
     let ended = ended.expect(0, arguments);
     let shown = place.run(&format!("show {} --json", place.only_run())).expect(0, "show").json();
     let cells = common::cells(&shown);
-    assert!(!cells.is_empty(), "{ended:?}");
-    for (cell, (_, ends)) in cells {
+    let run = cells.into_iter().filter(|(_, (_, ends))| ends.iter().any(|end| end != "NotRun"));
+    let run: Vec<_> = run.collect();
+    assert_eq!(run.len(), 44, "{ended:?}");
+    for (cell, (_, ends)) in run {
         assert!(ends.iter().all(|end| end == "Measured"), "{cell}: {ends:?}");
     }
 }

@@ -181,6 +181,13 @@ pub fn wait_for_trial(turn: &Turn, command: &Child, program: &str) -> u32 {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
     things: BTreeSet<String>,
+    /// Notes of servers that run, for the sweep of what is left of a killed dbdyno.
+    records: BTreeSet<PathBuf>,
+}
+
+fn records_of_servers(directory: &Path) -> BTreeSet<PathBuf> {
+    let records = fs::read_dir(directory.join("runtime/dbdyno")).into_iter().flatten().flatten();
+    records.map(|record| record.path()).collect()
 }
 
 impl Host {
@@ -227,7 +234,7 @@ impl Host {
             let names = entries.filter(may_be_of_a_server).map(|entry| entry.path());
             things.extend(names.map(|path| format!("file {}", path.display())));
         }
-        Host { things }
+        Host { things, records: records_of_servers(directory) }
     }
 
     /// Fails the test if something is there in the end that was not there. Others work on the host too, so what goes
@@ -245,9 +252,9 @@ impl Host {
             assert!(Instant::now() < end, "left on the host: {left:#?}");
             sleep(Duration::from_millis(100));
         }
-        let records = path.join("runtime/dbdyno");
-        let records: Vec<_> = fs::read_dir(records).into_iter().flatten().flatten().collect();
-        assert!(records.is_empty(), "records of servers are left: {records:?}");
+        let records = records_of_servers(&path);
+        let left: Vec<_> = records.difference(&self.records).collect();
+        assert!(left.is_empty(), "records of servers are left: {left:?}");
         let home = fs::read_dir(path.join("home")).expect("a home").count();
         assert_eq!(home, 0, "something was written into the user's home");
         let work = fs::read_dir(turn.place.results().join(".work"));
