@@ -87,7 +87,14 @@ fn lists_are_complete() {
             "family {name} is not shipped"
         );
     }
-    for name in names("engines").iter().filter(|name| *name != "families") {
+    for name in names("engines/shims") {
+        assert!(
+            shipped.contains(&format!("\"engines/shims/{name}\"")),
+            "shim {name} is not shipped"
+        );
+    }
+    let is_engine = |name: &&String| !["families", "shims"].contains(&name.as_str());
+    for name in names("engines").iter().filter(is_engine) {
         assert!(
             shipped.contains(&format!("\"engines/{name}/engine.toml\"")),
             "engine {name} is not shipped"
