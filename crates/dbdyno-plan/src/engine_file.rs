@@ -212,6 +212,8 @@ pub struct EngineFile {
     pub in_process: bool,
     /// What one update locks: `row`, `table` or `database`.
     pub lock_scope: String,
+    /// What it is measured in place of, and in what respect, where the engine that was meant cannot be had.
+    pub stands_in_for: Option<String>,
     /// Whether it keeps what it acknowledges; if not, checks are not run.
     pub keeps_rows: bool,
     /// Whether experiments that name no engines use it.
@@ -259,6 +261,7 @@ impl EngineFile {
             about: root.required("about")?.text()?,
             driver: root.required("driver")?.name()?,
             in_process: root.required("in_process")?.flag()?,
+            stands_in_for: root.optional("stands_in_for").map(|entry| entry.text()).transpose()?,
             lock_scope: root.required("lock_scope")?.word(LOCK_SCOPES)?,
             keeps_rows: root.required("keeps_rows")?.flag()?,
             default_for_experiments,

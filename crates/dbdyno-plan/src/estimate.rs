@@ -38,8 +38,15 @@ pub struct Expected {
     pub disk_bytes: u64,
     /// Bytes fetched from package registries.
     pub download_bytes: u64,
+    /// The largest cache that an engine is told to have; 0 if none is told.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cache_bytes: u64,
     /// What it is made of.
     pub parts: Vec<ExpectedPart>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// One part of the expected cost.
@@ -68,6 +75,8 @@ pub(crate) struct Work {
     /// Bytes of the template that each block copies.
     pub(crate) block_bytes: Vec<f64>,
     pub(crate) device_profile: bool,
+    /// See [`Expected::cache_bytes`].
+    pub(crate) cache_bytes: u64,
     /// What has to be downloaded if nothing is in the cache.
     pub(crate) download_bytes: u64,
     /// Blocks in which a server is started and stopped.
@@ -104,6 +113,7 @@ pub(crate) fn expected(work: &Work) -> Expected {
         seconds: (seconds * 1000.0).round() / 1000.0,
         disk_bytes: parts.iter().map(|part| part.disk_bytes).sum(),
         download_bytes: work.download_bytes,
+        cache_bytes: work.cache_bytes,
         parts,
     }
 }

@@ -118,8 +118,8 @@ pub const PARAMETERS: &[Parameter] = &[
         about: "Threads that serve all clients of a server; 0 is a quarter of the cores, at least one." },
     Parameter { name: "retries", kind: Kind::Integer { min: 0, max: 1_000_000_000 }, default: "1000000",
         about: "How often a refused request is tried again where that can help (deadlock, lock timeout); 0 is never." },
-    Parameter { name: "cache_mb", kind: Kind::Integer { min: 8, max: 16_777_216 }, default: "256",
-        about: "Page or block cache of a server, in MiB." },
+    Parameter { name: CACHE_MB, kind: Kind::Integer { min: 8, max: 16_777_216 }, default: "256",
+        about: "Page or block cache of an engine that has one for all its clients, in MiB." },
     Parameter { name: "log_mb", kind: Kind::Integer { min: 32, max: 1_048_576 }, default: "1024",
         about: "Write log that a server may fill between checkpoints, in MiB." },
     Parameter { name: "seed", kind: Kind::Integer { min: 0, max: SEED_MAX }, default: "1",
@@ -131,6 +131,7 @@ pub const PARAMETERS: &[Parameter] = &[
 ];
 
 pub(crate) const RATE: &str = "rate";
+pub(crate) const CACHE_MB: &str = "cache_mb";
 /// Parameters with one value for the whole plan.
 pub(crate) const OF_WHOLE_PLAN: &[&str] = &["seed", "device_profile", "loading"];
 

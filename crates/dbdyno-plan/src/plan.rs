@@ -100,6 +100,9 @@ pub struct PlannedEngine {
     pub library: Option<LibraryRecipe>,
     /// What one update locks: `row`, `table` or `database`.
     pub lock_scope: String,
+    /// What it is measured in place of, and in what respect, where the engine that was meant cannot be had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stands_in_for: Option<String>,
     /// Whether it keeps what it acknowledges; if not, checks are not run.
     pub keeps_rows: bool,
     /// What it can do.

@@ -13,6 +13,7 @@ use crate::catalogue::{
 use crate::engine_file::{DurabilityMapping, EngineFile, EngineSetting};
 use crate::estimate::{self, Work, expected};
 use crate::experiment::{ExperimentFile, SCALES, Scale};
+use crate::harness::CACHE_MB;
 use crate::input_error::{InputError, Place};
 use crate::matching::{Needs, unsupported};
 use crate::nearest::suggestion;
@@ -391,6 +392,7 @@ fn planned_engine(index: usize, engine: &ChosenEngine<'_>, cells: &[Cell]) -> Pl
         server: file.server.clone(),
         library: file.library.clone(),
         lock_scope: file.lock_scope.clone(),
+        stands_in_for: file.stands_in_for.clone(),
         keeps_rows: file.keeps_rows,
         capabilities: file.capabilities.clone(),
         promises,
@@ -436,6 +438,16 @@ fn list_work(
         .flat_map(|engine| engine.file.packages())
         .filter_map(|(name, package)| Some((name, package.sources.first()?.bytes())))
         .collect();
+    let caches = cells.iter().filter(|cell| cell.fate == Fate::Run).filter_map(|cell| {
+        let settings = &chosen[cell.engine].file.settings;
+        let is_cache = |name: &str| settings[name].follows.as_deref() == Some(CACHE_MB);
+        let mut caches = cell.engine_settings.iter().filter(|(name, _)| is_cache(name));
+        caches.find_map(|(_, value)| match value {
+            Setting::Integer(mb) => Some(mb << 20),
+            _ => None,
+        })
+    });
+    work.cache_bytes = caches.max().unwrap_or(0);
     work.download_bytes = downloads.values().sum();
     work.server_blocks = blocks
         .iter()

@@ -12,6 +12,7 @@ const WRONG_INPUT: u8 = 3;
 const NO_RUN: u8 = 4;
 const BAD_RECORD: u8 = 5;
 const CANNOT_WRITE: u8 = 6;
+const HOST_UNFIT: u8 = 7;
 
 /// One line, from the command, that says this; nothing on standard output.
 fn assert_refused(ended: Ended, code: u8, says: &str, about: &str) {
@@ -106,7 +107,7 @@ fn mistakes_in_arguments_are_named() {
     );
     check("run ./none.toml", WRONG_INPUT, "./none.toml: cannot read this experiment file: No such");
     check("run ./", WRONG_INPUT, "./: cannot read this experiment file: Is a directory");
-    check("run ./none.toml", WRONG_INPUT, "give the path of one, or a name (biebermarks)");
+    check("run ./none.toml", WRONG_INPUT, "give the path of one, or a name (biebermarks, versions)");
     check("show none", NO_RUN, "no run `none` in results: there are no runs there; is --results");
     check("export none --results elsewhere", NO_RUN, "no run `none` in elsewhere");
     check("run --resume none", NO_RUN, "no run `none` in results");
@@ -357,4 +358,16 @@ fn unknown_metrics_and_engines_are_named() {
     check("--relative-to lmbd", r#"--relative-to: "lmbd" is none of lmdb"#);
     let near = place.run(&format!("show {}x", &run));
     assert_refused(near, NO_RUN, &format!("; did you mean {run}?"), "a mistyped id");
+}
+
+/// A cache that is larger than the host's memory is refused before anything is fetched or made.
+#[test]
+fn a_cache_larger_than_memory_is_refused() {
+    let place = Place::with(TINY);
+    let arguments = "run ./tiny.toml --engine rocksdb-10 --set cache_mb=16000000";
+    let says = "use a smaller --set cache_mb=N";
+    assert_refused(place.run(arguments), HOST_UNFIT, says, arguments);
+    assert!(place.runs().is_empty(), "a run was begun");
+    // An engine without a cache of that kind is told nothing of it.
+    place.run("plan ./tiny.toml --set cache_mb=16000000").expect(0, "lmdb and sqlite");
 }

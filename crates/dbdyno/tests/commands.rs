@@ -396,6 +396,27 @@ fn a_loaded_dataset_is_used_again() {
     assert!(before.iter().all(|(path, bytes)| after[path] == *bytes), "the template was changed");
 }
 
+/// With `loading = every-block` nothing is loaded once: each block loads for itself, and what that cost is in its trials.
+#[test]
+fn loading_is_measured_where_every_block_loads() {
+    let place = Place::with(TINY);
+    place.run(&ONE_TRIAL.replace("repeat=1", "repeat=3,loading=every-block")).expect(0, "a run");
+    assert!(!place.results().join("cache/datasets").exists(), "something was loaded once");
+    let run = place.only_run();
+    let export = place.run(&format!("export {run} --format csv")).expect(0, "export");
+    let rows = rows(&export);
+    for metric in ["load_rows_per_s", "load_s", "load_cpu_us_per_row", "loaded_mb"] {
+        let values = of_metric(&rows, metric, "value");
+        assert_eq!(values.len(), 3, "{metric}: {values:?}");
+        assert!(values.values().all(|value| number(value) > 0.0), "{metric}: {values:?}");
+    }
+    let rates = of_metric(&rows, "load_rows_per_s", "value");
+    let different: BTreeSet<&String> = rates.values().collect();
+    assert_eq!(different.len(), 3, "each block has a load of its own: {rates:?}");
+    let shown = place.run(&format!("show {run} --metric load_rows_per_s")).expect(0, "show");
+    assert!(shown.stdout.contains("stands in for MongoDB's mmapv1"), "{shown:?}");
+}
+
 /// Changes the last byte of every row of a table in an LMDB file: nodes of leaf pages that hold many of them.
 fn spoil_rows(data: &mut [u8]) -> usize {
     const PAGE: usize = 4096;

@@ -11,6 +11,8 @@ use crate::pipeline::{self, Means};
 use crate::progress::Progress;
 use crate::stored::{self, Stored};
 use crate::view::text::{bytes, duration};
+use dbdyno_host::cgroup::Limit;
+use dbdyno_host::facts::HostFacts;
 use dbdyno_plan::Plan;
 use dbdyno_record::{NewRun, Run, RunWriter, TrialEnd, find_run, new_run_id, utc_text};
 use std::path::Path;
@@ -60,7 +62,7 @@ fn begin(args: &RunArgs) -> Result<(Plan, RunWriter), Failure> {
     let plan = catalogue::plan(&args.question)?;
     let results = &args.results.directory;
     std::fs::create_dir_all(results).map_err(crate::workspace::cannot("make", results))?;
-    enough_disk(&plan, results)?;
+    enough_room(&plan, results)?;
     let now = SystemTime::now();
     // Two runs that begin in the same second differ by their process.
     let suffix = (std::process::id() & 0xffff) as u16;
@@ -77,8 +79,9 @@ fn begin(args: &RunArgs) -> Result<(Plan, RunWriter), Failure> {
 }
 
 /// A run that will not fit is refused before it begins.
-fn enough_disk(plan: &Plan, results: &Path) -> Result<(), Failure> {
-    let facts = dbdyno_host::facts::HostFacts::read(results);
+fn enough_room(plan: &Plan, results: &Path) -> Result<(), Failure> {
+    let facts = HostFacts::read(results);
+    enough_memory(plan, &facts)?;
     let needed = plan.expected.disk_bytes;
     match facts.disk_free_bytes {
         Some(free) if free < needed => Err(Failure::new(
@@ -88,6 +91,26 @@ fn enough_disk(plan: &Plan, results: &Path) -> Result<(), Failure> {
                 results.display(),
                 bytes(free as f64),
                 bytes(needed as f64)
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// A cache larger than the memory that this process may have would be paged out, or end the engine.
+fn enough_memory(plan: &Plan, facts: &HostFacts) -> Result<(), Failure> {
+    let of_group = match facts.cgroup_memory_limit_bytes {
+        Some(Limit::At(limit)) => Some(limit),
+        _ => None,
+    };
+    let (wanted, has) = (plan.expected.cache_bytes, facts.memory_bytes.into_iter().chain(of_group));
+    match has.min() {
+        Some(has) if wanted > has => Err(Failure::new(
+            exit_code::HOST_UNFIT,
+            format!(
+                "an engine's cache is to have {}, and this process may have {} of memory: use a smaller --set cache_mb=N, or raise the limit of its control group",
+                bytes(wanted as f64),
+                bytes(has as f64)
             ),
         )),
         _ => Ok(()),

@@ -184,6 +184,9 @@ fn head(one: &Stored) -> String {
             scope => format!(", one writer at a time in the whole {scope} (lock_scope = {scope})"),
         };
         let _ = writeln!(out, "engine {}: {versions}{scope}", engine.label);
+        if let Some(other) = &engine.stands_in_for {
+            let _ = writeln!(out, "  stands in for {other}");
+        }
         if let Some(settings) = differing_settings(plan, &engine.label) {
             let _ = writeln!(out, "  {settings}");
         }

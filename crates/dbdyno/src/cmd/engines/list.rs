@@ -97,6 +97,9 @@ fn as_text(listed: &[Listed<'_>]) -> String {
     let mut text = align(&rows, HEAD.len());
     for one in listed {
         text += &format!("\n{}: {}\n", one.engine.name, one.engine.about);
+        if let Some(other) = &one.engine.stands_in_for {
+            text += &format!("  stands in for {other}\n");
+        }
         for ((name, _), installed) in one.engine.packages().iter().zip(&one.installed) {
             let behind = match *name == one.engine.name {
                 true => String::new(),
@@ -220,7 +223,7 @@ fn as_json(listed: &Listed<'_>) -> Value {
         .into();
     json!({
         "name": engine.name, "about": engine.about, "driver": engine.driver, "in_process": engine.in_process,
-        "lock_scope": engine.lock_scope, "keeps_rows": engine.keeps_rows, "capabilities": engine.capabilities,
+        "lock_scope": engine.lock_scope, "stands_in_for": engine.stands_in_for, "keeps_rows": engine.keeps_rows, "capabilities": engine.capabilities,
         "durability": durability, "settings": settings,
         "configurations": engine.configurations.iter().map(|(name, one)| (name.clone(), one.about.clone().into()))
             .collect::<serde_json::Map<String, Value>>(),
