@@ -107,7 +107,11 @@ fn mistakes_in_arguments_are_named() {
     );
     check("run ./none.toml", WRONG_INPUT, "./none.toml: cannot read this experiment file: No such");
     check("run ./", WRONG_INPUT, "./: cannot read this experiment file: Is a directory");
-    check("run ./none.toml", WRONG_INPUT, "give the path of one, or a name (biebermarks, versions)");
+    check(
+        "run ./none.toml",
+        WRONG_INPUT,
+        "give the path of one, or a name (biebermarks, versions)",
+    );
     check("show none", NO_RUN, "no run `none` in results: there are no runs there; is --results");
     check("export none --results elsewhere", NO_RUN, "no run `none` in elsewhere");
     check("run --resume none", NO_RUN, "no run `none` in results");

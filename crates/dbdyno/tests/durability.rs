@@ -9,8 +9,9 @@ mod support;
 
 use dbdyno_plan::Durability;
 use std::sync::Mutex;
+use support::crash::{keeps_when_killed, lost_in_power_cuts};
 use support::loop_disk::LoopDisk;
-use support::{Cluster, assert_within, crashes, root};
+use support::{Cluster, root};
 
 /// A server holds what is mounted when it starts, so no server of one test may start while the other has a disk.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -26,18 +27,7 @@ fn acknowledged_commits_survive_the_death_of_the_process() {
         for durability in [Durability::CommitWritten, Durability::CommitSync] {
             let directory = tempfile::tempdir().expect("a temporary directory");
             let cluster = Cluster::make(engine, durability, &directory.path().join("server"));
-            let mut acknowledged = 0;
-            for seed in 0..crashes() {
-                let loss = cluster.crash(seed, || ());
-                assert_within(engine, durability, loss);
-                acknowledged += loss.acknowledged;
-            }
-            assert!(acknowledged > 100, "{engine}: {acknowledged} updates say nothing");
-            println!(
-                "process death, {engine}, {}: {} times, {acknowledged} acknowledged, none lost",
-                durability.name(),
-                crashes()
-            );
+            keeps_when_killed(engine, durability, &cluster);
         }
     }
 }
@@ -58,29 +48,7 @@ fn acknowledged_commits_survive_a_power_cut() {
         for durability in [Durability::CommitSync, Durability::CommitWritten, Durability::Delayed] {
             let disk = LoopDisk::make();
             let cluster = Cluster::make(engine, durability, &disk.path().join("server"));
-            let (mut acknowledged, mut lost, mut damaged) = (0, 0, 0);
-            for seed in 0..crashes() {
-                let loss = cluster.crash_and(seed, || disk.cut_power(), || disk.power_on());
-                let Some(loss) = loss else {
-                    // Files that are damaged beyond starting are what the weaker names allow, and only they.
-                    assert!(durability < Durability::CommitSync, "{engine} does not start again");
-                    damaged += 1;
-                    break;
-                };
-                if durability == Durability::CommitSync {
-                    assert_within(engine, durability, loss);
-                }
-                acknowledged += loss.acknowledged;
-                lost += loss.acknowledged.saturating_sub(loss.counter);
-            }
-            println!(
-                "power cut, {engine}, {}: {} times, {acknowledged} acknowledged, {lost} lost, {damaged} damaged",
-                durability.name(),
-                crashes()
-            );
-            if durability < Durability::CommitSync {
-                lost_by_weaker += lost + damaged;
-            }
+            lost_by_weaker += lost_in_power_cuts(engine, durability, &disk, &cluster);
         }
     }
     assert!(lost_by_weaker > 0, "no power cut took anything away, so this test shows nothing");

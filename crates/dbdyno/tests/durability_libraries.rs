@@ -6,9 +6,10 @@ mod support;
 
 use dbdyno_plan::Durability;
 use std::sync::Mutex;
+use support::crash::{keeps_when_killed, lost_in_power_cuts};
 use support::library::{Library, role};
 use support::loop_disk::LoopDisk;
-use support::{assert_within, crashes, root};
+use support::root;
 
 /// A disk of one test must not be held by a process of the other.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -31,22 +32,7 @@ fn acknowledged_commits_survive_the_death_of_the_process() {
             let directory = tempfile::tempdir().expect("a temporary directory");
             let (data, account) = (directory.path().join("data"), directory.path().join("account"));
             let library = Library::make(engine, durability, &data, &account, "library_role");
-            let mut acknowledged = 0;
-            for seed in 0..crashes() {
-                let loss = library.crash_and(seed, || (), || ());
-                let loss = loss.unwrap_or_else(|| panic!("{engine} does not open again"));
-                assert_within(engine, durability, loss);
-                acknowledged += loss.acknowledged;
-            }
-            assert!(
-                acknowledged > u64::from(crashes()),
-                "{engine}: {acknowledged} updates say nothing"
-            );
-            println!(
-                "process death, {engine}, {}: {} times, {acknowledged} acknowledged, none lost",
-                durability.name(),
-                crashes()
-            );
+            keeps_when_killed(engine, durability, &library);
         }
     }
 }
@@ -67,29 +53,7 @@ fn acknowledged_commits_survive_a_power_cut() {
             let directory = tempfile::tempdir().expect("a temporary directory");
             let (data, account) = (disk.path().join("data"), directory.path().join("account"));
             let library = Library::make(engine, durability, &data, &account, "library_role");
-            let (mut acknowledged, mut lost, mut damaged) = (0, 0, 0);
-            for seed in 0..crashes() {
-                let loss = library.crash_and(seed, || disk.cut_power(), || disk.power_on());
-                let Some(loss) = loss else {
-                    // A file that is damaged beyond opening is what the weaker name allows, and only it.
-                    assert!(durability < Durability::CommitSync, "{engine} does not open again");
-                    damaged += 1;
-                    break;
-                };
-                if durability == Durability::CommitSync {
-                    assert_within(engine, durability, loss);
-                }
-                acknowledged += loss.acknowledged;
-                lost += loss.acknowledged.saturating_sub(loss.counter);
-            }
-            println!(
-                "power cut, {engine}, {}: {} times, {acknowledged} acknowledged, {lost} lost, {damaged} damaged",
-                durability.name(),
-                crashes()
-            );
-            if durability < Durability::CommitSync {
-                lost_by_weaker += lost + damaged;
-            }
+            lost_by_weaker += lost_in_power_cuts(engine, durability, &disk, &library);
         }
     }
     assert!(lost_by_weaker > 0, "no power cut took anything away, so this test shows nothing");

@@ -1,7 +1,8 @@
 //! An engine library in a process that is ended violently. The process is the test program again, told by its environment
 //! to update the hot row or to read it; what it acknowledged is in memory that outlives it.
 
-use super::{Loss, cache_directory, engine_file, force_to_disk, settings_at, workload};
+use super::crash::{Crashable, Loss};
+use super::{cache_directory, engine_file, force_to_disk, settings_at, workload};
 use dbdyno_load::driver::{Client, Driver, OpenOptions};
 use dbdyno_load::outcome::Outcome;
 use dbdyno_load::with_driver;
@@ -103,10 +104,10 @@ impl Library {
         let line = text.lines().find_map(|line| line.strip_prefix("counter "));
         line.filter(|_| output.status.success()).map(|text| text.parse().expect("a number"))
     }
+}
 
-    /// Updates the hot row from eight clients, does `before`, kills the process, does `between`, and counts. Nothing if
-    /// the database cannot be opened any more.
-    pub fn crash_and(&self, seed: u32, before: impl Fn(), between: impl Fn()) -> Option<Loss> {
+impl Crashable for Library {
+    fn crash(&self, seed: u32, before: &dyn Fn(), between: &dyn Fn()) -> Option<Loss> {
         let old = self.counter()?;
         self.account.take();
         let mut child = self.child("update");

@@ -4,9 +4,11 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub mod crash;
 pub mod library;
 pub mod loop_disk;
 
+use crash::{Crashable, Loss};
 use dbdyno_load::arrival::{ArrivalLaw, ArrivalPlan};
 use dbdyno_load::clock::SECOND;
 use dbdyno_load::driver::{Driver, OpenOptions, mysql::Mysql, postgres::Postgres};
@@ -51,32 +53,6 @@ pub fn settings_at(engine: &EngineFile, durability: Durability) -> BTreeMap<Stri
     let defaults = engine.settings.iter().map(|(name, setting)| (name, &setting.default));
     let all = defaults.chain(&promise.settings);
     all.map(|(name, value)| (name.clone(), value.to_string())).collect()
-}
-
-/// What a crash took away, counted over the hot row.
-#[derive(Debug, Clone, Copy)]
-pub struct Loss {
-    /// Updates that the engine acknowledged since the last count.
-    pub acknowledged: u64,
-    /// Updates of which nobody knows.
-    pub unknown: u64,
-    /// By how much the counter has grown.
-    pub counter: u64,
-}
-
-/// Crashes of each engine at each durability.
-pub fn crashes() -> u32 {
-    std::env::var("DBDYNO_CRASHES").ok().and_then(|text| text.parse().ok()).unwrap_or(3)
-}
-
-/// What was acknowledged is there, and nothing is there that was neither acknowledged nor unknown.
-pub fn assert_within(engine: &str, durability: Durability, loss: Loss) {
-    let Loss { acknowledged, unknown, counter } = loss;
-    assert!(
-        (acknowledged..=acknowledged + unknown).contains(&counter),
-        "{engine} at {}: {acknowledged} acknowledged, {unknown} unknown, {counter} counted",
-        durability.name()
-    );
 }
 
 /// A server with a loaded hot row, started anew for every crash.
@@ -168,25 +144,11 @@ impl Cluster {
         dbdyno_load::dataset::load(&driver, &self.dataset(), &mut |_| ()).expect("loads");
     }
 
-    /// Updates the hot row from eight clients, kills the server at a random moment, starts it again and counts.
-    pub fn crash(&self, seed: u32, between: impl Fn()) -> Loss {
-        self.crash_and(seed, || (), between).expect("the server recovers")
-    }
-
-    /// The same, with something done just before the server is killed, and something before it is started again.
-    /// Nothing if it does not start again.
-    pub fn crash_and(&self, seed: u32, before: impl Fn(), between: impl Fn()) -> Option<Loss> {
-        match self.engine.driver.as_str() {
-            "postgres" => self.crash_of::<Postgres>(seed, before, between),
-            _ => self.crash_of::<Mysql>(seed, before, between),
-        }
-    }
-
     fn crash_of<D: Driver>(
         &self,
         seed: u32,
-        before: impl Fn(),
-        between: impl Fn(),
+        before: &dyn Fn(),
+        between: &dyn Fn(),
     ) -> Option<Loss> {
         let running = self.started()?;
         let driver = D::open(&self.options()).expect("opens");
@@ -220,6 +182,15 @@ impl Cluster {
         drop(driver);
         running.stop().expect("stops");
         Some(Loss { acknowledged, unknown, counter: new.wrapping_sub(old) })
+    }
+}
+
+impl Crashable for Cluster {
+    fn crash(&self, seed: u32, before: &dyn Fn(), between: &dyn Fn()) -> Option<Loss> {
+        match self.engine.driver.as_str() {
+            "postgres" => self.crash_of::<Postgres>(seed, before, between),
+            _ => self.crash_of::<Mysql>(seed, before, between),
+        }
     }
 }
 
