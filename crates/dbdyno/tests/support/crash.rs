@@ -17,9 +17,9 @@ pub struct Loss {
 
 /// An engine with a loaded hot row that can be ended violently.
 pub trait Crashable {
-    /// Updates the hot row from eight clients, does `before` at a random moment, kills the engine, does `between`, lets it
-    /// recover and counts. Nothing if it cannot recover.
-    fn crash(&self, seed: u32, before: &dyn Fn(), between: &dyn Fn()) -> Option<Loss>;
+    /// Updates the hot row from eight clients, kills the engine at a random moment, lets it recover and counts. With a
+    /// disk its power is cut before, and comes back after. Nothing if it cannot recover.
+    fn crash(&self, seed: u32, disk: Option<&LoopDisk>) -> Option<Loss>;
 }
 
 /// Crashes of each engine at each durability.
@@ -41,7 +41,7 @@ fn assert_within(engine: &str, durability: Durability, loss: Loss) {
 pub fn keeps_when_killed(engine: &str, durability: Durability, what: &dyn Crashable) {
     let mut acknowledged = 0;
     for seed in 0..crashes() {
-        let loss = what.crash(seed, &|| (), &|| ());
+        let loss = what.crash(seed, None);
         let loss = loss.unwrap_or_else(|| panic!("{engine} does not recover"));
         assert_within(engine, durability, loss);
         acknowledged += loss.acknowledged;
@@ -64,7 +64,7 @@ pub fn lost_in_power_cuts(
 ) -> u64 {
     let (mut acknowledged, mut lost, mut damaged) = (0, 0, 0);
     for seed in 0..crashes() {
-        let Some(loss) = what.crash(seed, &|| disk.cut_power(), &|| disk.power_on()) else {
+        let Some(loss) = what.crash(seed, Some(disk)) else {
             // Files that are damaged beyond opening are what the weaker names allow, and only they.
             assert!(durability < Durability::CommitSync, "{engine} does not recover");
             damaged += 1;

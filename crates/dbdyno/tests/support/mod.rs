@@ -19,6 +19,7 @@ use dbdyno_plan::{Durability, DurabilityMapping, ENGINES, EngineFile};
 use dbdyno_provision::{Cache, RunningServer, Site, init, start};
 use dbdyno_workload::hot_row::HotRowStream;
 use dbdyno_workload::{Dataset, HotRow, Seed, Settings};
+use loop_disk::LoopDisk;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -144,12 +145,7 @@ impl Cluster {
         dbdyno_load::dataset::load(&driver, &self.dataset(), &mut |_| ()).expect("loads");
     }
 
-    fn crash_of<D: Driver>(
-        &self,
-        seed: u32,
-        before: &dyn Fn(),
-        between: &dyn Fn(),
-    ) -> Option<Loss> {
+    fn crash_of<D: Driver>(&self, seed: u32, disk: Option<&LoopDisk>) -> Option<Loss> {
         let running = self.started()?;
         let driver = D::open(&self.options()).expect("opens");
         let old = driver.row(0, 1).expect("reads").expect("is there").counter;
@@ -165,7 +161,7 @@ impl Cluster {
         });
         receiver.recv().expect("clients start");
         std::thread::sleep(moment);
-        before();
+        disk.into_iter().for_each(LoopDisk::cut_power);
         running.kill();
         let measured = clients.join().expect("clients do not panic");
         drop(driver);
@@ -175,7 +171,7 @@ impl Cluster {
             acknowledged += ledger.acknowledged_total();
             unknown += ledger.unknown_total();
         }
-        between();
+        disk.into_iter().for_each(LoopDisk::power_on);
         let running = self.started()?;
         let driver = D::open(&self.options()).expect("opens");
         let new = driver.row(0, 1).expect("reads").expect("is there").counter;
@@ -186,10 +182,10 @@ impl Cluster {
 }
 
 impl Crashable for Cluster {
-    fn crash(&self, seed: u32, before: &dyn Fn(), between: &dyn Fn()) -> Option<Loss> {
+    fn crash(&self, seed: u32, disk: Option<&LoopDisk>) -> Option<Loss> {
         match self.engine.driver.as_str() {
-            "postgres" => self.crash_of::<Postgres>(seed, before, between),
-            _ => self.crash_of::<Mysql>(seed, before, between),
+            "postgres" => self.crash_of::<Postgres>(seed, disk),
+            _ => self.crash_of::<Mysql>(seed, disk),
         }
     }
 }
