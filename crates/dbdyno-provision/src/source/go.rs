@@ -1,6 +1,6 @@
 //! Go modules, through the host's `go`, which checks them against its checksum database; built by the recipe.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use dbdyno_plan::BuildCommand;
 use serde::Deserialize;
@@ -28,12 +28,22 @@ pub(super) fn fetch(
     build: &[BuildCommand],
 ) -> Result<Fetched, ProvisionError> {
     let (modules, objects) = (fetch.store("go/modules"), fetch.store("go/objects"));
-    make_directory(&modules)?;
-    make_directory(&objects)?;
+    let (path, notes) = (fetch.store("go/path"), fetch.store("go/notes"));
+    for directory in [&modules, &objects, &path, &notes] {
+        make_directory(directory)?;
+    }
+    let settings = settings_of_user();
     // Modules that go itself makes read-only could not be removed with the cache.
     let flags = Path::new("-modcacherw");
-    let environment: [(&str, &Path); 3] =
-        [("GOMODCACHE", &modules), ("GOCACHE", &objects), ("GOFLAGS", flags)];
+    // Without the last three it writes its notes and counters into the user's home; the user's settings still count.
+    let environment: [(&str, &Path); 6] = [
+        ("GOMODCACHE", &modules),
+        ("GOCACHE", &objects),
+        ("GOFLAGS", flags),
+        ("GOPATH", &path),
+        ("XDG_CONFIG_HOME", &notes),
+        ("GOENV", &settings),
+    ];
     fetch.step(format!("downloading {module}"));
     let mut command = fetch.tools.command("go");
     command.args(["mod", "download", "-json", module]).envs(environment);
@@ -58,4 +68,15 @@ pub(super) fn fetch(
         line: format!("go {module} sum {sum}, built with {}", version.trim()),
         archives: vec![],
     })
+}
+
+/// The file in which the user's settings of go are, such as the proxy. Go looks for it where it also writes its notes, so it
+/// must be named once those go elsewhere.
+fn settings_of_user() -> PathBuf {
+    let named = |name: &str| std::env::var_os(name).filter(|text| !text.is_empty());
+    let own = named("GOENV").map(PathBuf::from);
+    let of_user = named("XDG_CONFIG_HOME").map(PathBuf::from);
+    let of_home = || named("HOME").map(|home| PathBuf::from(home).join(".config"));
+    let below = |directory: PathBuf| directory.join("go/env");
+    own.or_else(|| of_user.or_else(of_home).map(below)).unwrap_or_else(|| "off".into())
 }
