@@ -63,7 +63,8 @@ pub(super) fn fetch(
     copy_tree(Path::new(&found.dir), fetch.prefix)
         .map_err(cannot_write("copy a module to", fetch.prefix))?;
     fetch.build(build, &environment)?;
-    let version = tools::run(fetch.tools.command("go").arg("version")).unwrap_or_default();
+    let mut command = fetch.tools.command("go");
+    let version = tools::run(command.arg("version").envs(environment)).unwrap_or_default();
     Ok(Fetched {
         line: format!("go {module} sum {sum}, built with {}", version.trim()),
         archives: vec![],
