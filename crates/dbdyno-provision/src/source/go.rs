@@ -35,7 +35,7 @@ pub(super) fn fetch(
     let settings = settings_of_user();
     // Modules that go itself makes read-only could not be removed with the cache.
     let flags = Path::new("-modcacherw");
-    // Without the last three it writes its notes and counters into the user's home; the user's settings still count.
+    // Without GOPATH and XDG_CONFIG_HOME it writes into the user's home; by GOENV the user's settings still count.
     let environment: [(&str, &Path); 6] = [
         ("GOMODCACHE", &modules),
         ("GOCACHE", &objects),
