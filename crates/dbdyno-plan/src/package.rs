@@ -89,7 +89,7 @@ pub enum Source {
     },
     /// A server that runs already. It is neither started nor stopped; the URL here has no password.
     Running {
-        /// `postgres://` or `mysql://`.
+        /// `postgres://`, `mysql://` or `mongodb://`.
         url: String,
     },
 }

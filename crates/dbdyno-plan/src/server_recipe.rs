@@ -82,7 +82,8 @@ pub struct InitCommand {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PassedAs {
-    /// Arguments in which `{value}` stands for the value, and `{value/2}` for half of it; an empty value passes nothing.
+    /// Arguments in which `{value}` stands for the value, `{value/2}` for half of it, and `{value/1024}` for it in the next
+    /// larger unit; an empty value passes nothing.
     Argument(Vec<String>),
     /// Other arguments for each value; a value that is not here passes nothing.
     ByValue(BTreeMap<String, Vec<String>>),
@@ -175,10 +176,14 @@ impl ServerRecipe {
     }
 }
 
-/// `{value}` is the value, `{value/2}` half of it, for what a server makes two of.
+/// `{value}` is the value, `{value/2}` half of it, for what a server makes two of, and `{value/1024}` the same in a larger
+/// unit, with its fraction, for a server that counts in that.
 fn with_value(argument: &str, value: &str) -> String {
-    let half = value.parse::<u64>().map_or_else(|_| value.to_owned(), |all| (all / 2).to_string());
-    argument.replace("{value/2}", &half).replace("{value}", value)
+    let number = value.parse::<u64>().ok();
+    let or_as_it_is = |text: Option<String>| text.unwrap_or_else(|| value.to_owned());
+    let half = or_as_it_is(number.map(|all| (all / 2).to_string()));
+    let larger = or_as_it_is(number.map(|all| (all as f64 / 1024.0).to_string()));
+    argument.replace("{value/2}", &half).replace("{value/1024}", &larger).replace("{value}", value)
 }
 
 fn read_environment(mut table: Table) -> Result<BTreeMap<String, String>, InputError> {
@@ -206,4 +211,23 @@ fn read_settle(mut table: Table) -> Result<SettleStep, InputError> {
     };
     table.finish()?;
     Ok(step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Values stand in arguments as servers want them; what is no number is not divided.
+    #[test]
+    fn values_become_arguments() {
+        let check = |argument: &str, value: &str, expected: &str| {
+            assert_eq!(with_value(argument, value), expected, "{argument} {value}");
+        };
+        check("--cache={value}M", "300", "--cache=300M");
+        check("--log={value/2}M", "65", "--log=32M");
+        check("{value/1024}", "256", "0.25");
+        check("{value/1024}", "300", "0.29296875");
+        check("{value/1024}", "2048", "2");
+        check("{value/2} {value/1024} {value}", "on", "on on on");
+    }
 }

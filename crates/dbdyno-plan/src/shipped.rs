@@ -33,6 +33,7 @@ pub const FAMILIES: &[NamedText<'static>] = &[
     shipped!("rocksdb", "engines/families/rocksdb.toml"),
     shipped!("wiredtiger", "engines/families/wiredtiger.toml"),
     shipped!("ferretdb", "engines/families/ferretdb.toml"),
+    shipped!("mongodb", "engines/families/mongodb.toml"),
 ];
 
 /// C texts that are compiled against a library when it is installed.

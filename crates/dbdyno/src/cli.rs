@@ -64,8 +64,8 @@ pub struct Question {
     pub experiment: Option<String>,
     /// Engines instead of the experiment's own, separated by commas: names or unambiguous beginnings, perhaps with a
     /// configuration (mariadb-10.11:myrocks); a build of your own ([NAME=]path:DIR[@LIKE]); a server that runs already
-    /// ([NAME=]url:postgres://USER@HOST:PORT, password in DBDYNO_PASSWORD). On a server that you name only the database
-    /// dbdyno is made, used and replaced.
+    /// ([NAME=]url:postgres://USER@HOST:PORT, or mysql:// or mongodb://, password in DBDYNO_PASSWORD). On a server that
+    /// you name only the database dbdyno is made, used and replaced.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub engine: Vec<String>,
     /// How large: smoke, laptop or paper. Default: the experiment's own, usually laptop.

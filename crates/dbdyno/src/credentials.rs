@@ -10,6 +10,29 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use url::Url;
 
+/// A kind of server that can be named by URL.
+struct Kind {
+    scheme: &'static str,
+    /// The family of its engine file.
+    family: &'static str,
+    /// Where it listens unless the URL says otherwise.
+    port: u16,
+}
+
+const KINDS: &[Kind] = &[
+    Kind { scheme: "postgres", family: "postgres", port: 5432 },
+    Kind { scheme: "postgresql", family: "postgres", port: 5432 },
+    Kind { scheme: "mysql", family: "mysql", port: 3306 },
+    Kind { scheme: MONGODB, family: "mongodb", port: 27_017 },
+];
+
+/// The scheme of servers that may want no login at all.
+const MONGODB: &str = "mongodb";
+
+/// What URLs look like, for messages.
+const FORMS: &str =
+    "write postgres://USER@HOST:PORT, mysql://USER@HOST:PORT or mongodb://USER@HOST:PORT";
+
 /// Where a password is looked for that is in no URL.
 pub const PASSWORD_VARIABLE: &str = "DBDYNO_PASSWORD";
 
@@ -79,13 +102,8 @@ fn wrong(message: String) -> Failure {
 /// If it is no URL of a server that dbdyno speaks to. The message does not repeat the URL, which may hold a password.
 pub fn take_password(engine: &str, text: &str) -> Result<Url, Failure> {
     let mut url = Url::parse(text)
-        .map_err(|error| wrong(format!("--engine {engine}: this is no URL: {error}; write postgres://USER@HOST:PORT or mysql://USER@HOST:PORT")))?;
-    if !["postgres", "postgresql", "mysql"].contains(&url.scheme()) {
-        let scheme = url.scheme();
-        return Err(wrong(format!(
-            "--engine {engine}: {scheme}: is no kind of server that dbdyno speaks to: write postgres://USER@HOST:PORT or mysql://USER@HOST:PORT"
-        )));
-    }
+        .map_err(|error| wrong(format!("--engine {engine}: this is no URL: {error}; {FORMS}")))?;
+    kind_of(engine, &url)?;
     if let Some(password) = url.password() {
         let mut passwords = PASSWORDS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         passwords.insert(engine.to_owned(), decoded(password));
@@ -100,6 +118,24 @@ pub fn take_password(engine: &str, text: &str) -> Result<Url, Failure> {
     Ok(url)
 }
 
+/// The kind of server that a URL names.
+fn kind_of(engine: &str, url: &Url) -> Result<&'static Kind, Failure> {
+    let scheme = url.scheme();
+    KINDS.iter().find(|kind| kind.scheme == scheme).ok_or_else(|| {
+        wrong(format!(
+            "--engine {engine}: {scheme}: is no kind of server that dbdyno speaks to: {FORMS}"
+        ))
+    })
+}
+
+/// The family of engine files for the server that a URL names.
+///
+/// # Errors
+/// If dbdyno does not speak to its kind.
+pub fn family_of(engine: &str, url: &Url) -> Result<&'static str, Failure> {
+    Ok(kind_of(engine, url)?.family)
+}
+
 /// The server that a URL without a password means, with the password that was taken out of it, or else the one in the
 /// file of `password_file=`, or in the environment.
 ///
@@ -107,7 +143,7 @@ pub fn take_password(engine: &str, text: &str) -> Result<Url, Failure> {
 /// If the URL's options make no sense, or the password file cannot be read.
 pub fn named_server(engine: &str, text: &str) -> Result<NamedServer, Failure> {
     let url = take_password(engine, text)?;
-    let default_port = if url.scheme() == "mysql" { 3306 } else { 5432 };
+    let kind = kind_of(engine, &url)?;
     let mut named = NamedServer {
         socket: None,
         host_and_port: None,
@@ -123,18 +159,25 @@ pub fn named_server(engine: &str, text: &str) -> Result<NamedServer, Failure> {
     for (key, value) in url.query_pairs() {
         match (key.as_ref(), value.as_ref()) {
             ("socket", path) => named.socket = Some(PathBuf::from(path)),
-            ("sslmode", "disable") => named.encrypted = false,
-            ("sslmode", "verify-full") => named.encrypted = true,
-            ("sslmode", other) => {
+            ("sslmode", "disable") | ("tls", "false") => named.encrypted = false,
+            ("sslmode", "verify-full") | ("tls", "true") => named.encrypted = true,
+            ("sslrootcert" | "tlsCAFile", file) => named.trusted = Some(PathBuf::from(file)),
+            ("password_file", file) => password_file = Some(PathBuf::from(file)),
+            ("authSource", "admin") => {}
+            (key @ ("sslmode" | "tls" | "authSource"), other) => {
+                let possible = match key {
+                    "sslmode" => "write disable or verify-full",
+                    "tls" => "write true or false",
+                    _ => "MongoDB's users are looked for in admin; make one there",
+                };
                 return Err(wrong(format!(
-                    "--engine {engine}: sslmode={other} is not possible: write disable or verify-full"
+                    "--engine {engine}: {key}={other} is not possible: {possible}"
                 )));
             }
-            ("sslrootcert", file) => named.trusted = Some(PathBuf::from(file)),
-            ("password_file", file) => password_file = Some(PathBuf::from(file)),
             (other, _) => {
                 return Err(wrong(format!(
-                    "--engine {engine}: the URL has an unknown option {other}; known: socket, sslmode, sslrootcert, password_file"
+                    "--engine {engine}: the URL has an unknown option {other}; known: socket, sslmode or tls, \
+                     sslrootcert or tlsCAFile, authSource, password_file"
                 )));
             }
         }
@@ -143,12 +186,16 @@ pub fn named_server(engine: &str, text: &str) -> Result<NamedServer, Failure> {
         if host.is_empty() {
             return Err(wrong(format!("--engine {engine}: the URL names no host and no socket=")));
         }
-        named.host_and_port = Some((host, url.port().unwrap_or(default_port)));
-    }
-    if named.user.is_empty() {
-        return Err(wrong(format!("--engine {engine}: the URL names no user")));
+        named.host_and_port = Some((host, url.port().unwrap_or(kind.port)));
     }
     let taken = PASSWORDS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if named.user.is_empty() {
+        // A password in the environment is then meant for another server.
+        return match kind.scheme {
+            MONGODB if !taken.contains_key(engine) => Ok(named),
+            _ => Err(wrong(format!("--engine {engine}: the URL names no user"))),
+        };
+    }
     named.password = match (taken.get(engine), password_file) {
         (Some(password), _) => Some(password.clone()),
         (None, Some(file)) => {
@@ -208,6 +255,18 @@ mod tests {
         assert!(named.encrypted, "a host that is not this one is spoken to encrypted");
     }
 
+    /// MongoDB's URLs have its own port and options, and need no user, whose password is then nobody's.
+    #[test]
+    fn mongodb_is_named_as_its_users_do() {
+        let named = |text: &str| named_server("its", text).expect("a server");
+        let whole = named("mongodb://me@db.example/?tls=false&authSource=admin");
+        assert_eq!(whole.host_and_port, Some(("db.example".to_owned(), 27_017)));
+        assert!(!whole.encrypted);
+        assert!(named("mongodb://localhost:27018/?tls=true&tlsCAFile=/ca.pem").encrypted);
+        let open = named("mongodb://localhost");
+        assert_eq!((open.user.as_str(), open.password, open.encrypted), ("", None, false));
+    }
+
     /// Passwords in arguments are found, and nothing else is taken for one.
     #[test]
     fn passwords_in_arguments_are_found() {
@@ -233,6 +292,11 @@ mod tests {
             "mysql://:s3cret@host/",
             "mysql://me:s3cret@/",
             "mysql://me:s3cret@host/?frobnicate=1",
+            "mongodb://me:s3cret@host/?tls=maybe",
+            "mongodb://me:s3cret@host/?authSource=shop",
+            "mongodb://me:s3cret@host/shop",
+            "mongodb+srv://me:s3cret@host/",
+            "mongodb://:s3cret@host/",
         ] {
             let refused = named_server("mine", text).err().expect("is refused");
             assert!(!refused.message.contains("s3cret"), "{}", refused.message);

@@ -4,7 +4,7 @@
 //! `NAME=url:postgres://USER@HOST:PORT`, `NAME=path:DIR`, `NAME=path:DIR@LIKE` where LIKE is a shipped engine that is
 //! started the same way. Without `NAME=` a name is made from the host or the directory.
 
-use crate::credentials::take_password;
+use crate::credentials::{family_of, take_password};
 use crate::exit_code;
 use crate::failure::Failure;
 use dbdyno_plan::{ENGINES, EngineFile, NamedText};
@@ -32,6 +32,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("sbin/mariadbd", "mariadb"),
     ("bin/mysqld", "mysql"),
     ("sbin/mysqld", "mysql"),
+    ("bin/mongod", "mongodb"),
 ];
 
 /// Takes the user's own engines out of the arguments of `--engine`: what is left are names.
@@ -93,7 +94,7 @@ fn of_url(name: Option<&str>, text: &str) -> Result<UserEngine, Failure> {
     };
     let name = name.map_or_else(made_up, str::to_owned);
     let url = take_password(&name, text)?;
-    let family = if url.scheme() == "mysql" { "mysql" } else { "postgres" };
+    let family = family_of(&name, &url)?;
     let text = format!(
         "family = \"{family}\"\nname = \"{name}\"\nabout = \"A server that runs already; its settings are its own.\"\n\
          [server]\nseries = \"\"\n[[source]]\nurl = {}\n",
@@ -128,18 +129,15 @@ fn of_path(name: Option<&str>, argument: &str) -> Result<UserEngine, Failure> {
         )));
     };
     let version = version_of(&directory.join(program));
-    let like = match like {
-        Some(like) => like.to_owned(),
-        None => nearest_engine(family, &version).ok_or_else(|| {
-            wrong(format!(
-                "--engine path:{path}: none of the shipped engines is like {program} {version}: name one, path:{path}@ENGINE"
-            ))
-        })?,
+    // Of some families no engine is shipped; theirs is all that there is to be like.
+    let (key, base) = match like.map(str::to_owned).or_else(|| nearest_engine(family, &version)) {
+        Some(like) => ("like", like),
+        None => ("family", (*family).to_owned()),
     };
     let text = format!(
-        "like = \"{like}\"\nname = \"{name}\"\nabout = {}\n[server]\nseries = \"\"\nown_root = false\nprogram = \"{program}\"\n\
+        "{key} = \"{base}\"\nname = \"{name}\"\nabout = {}\n[server]\nseries = \"\"\nown_root = false\nprogram = \"{program}\"\n\
          [[source]]\npath = {}\n",
-        quoted(&format!("A build of the user's own, {program} {version}, started like {like}.")),
+        quoted(&format!("A build of the user's own, {program} {version}, started like {base}.")),
         quoted(&directory.display().to_string()),
     );
     Ok(UserEngine { file: format!("--engine {name}"), name, text })
@@ -150,13 +148,14 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// The first dotted number in what a program says of its version.
+/// The first number in what a program says of its version; MongoDB writes a `v` before it.
 fn version_of(program: &Path) -> String {
     let output = Command::new(program).arg("--version").output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
     let text = text.unwrap_or_default();
     let is_version = |word: &&str| word.starts_with(|letter: char| letter.is_ascii_digit());
-    text.split_whitespace().find(is_version).unwrap_or_default().to_owned()
+    let mut words = text.split_whitespace().map(|word| word.strip_prefix('v').unwrap_or(word));
+    words.find(is_version).unwrap_or_default().to_owned()
 }
 
 /// The shipped engine of a family whose name's version begins the given one; for one that is newer than all, the newest.
@@ -182,6 +181,9 @@ fn nearest_engine(family: &str, version: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dbdyno_plan::{Durability, DurabilityMapping};
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
 
     /// Names stay, URLs become engines without their passwords, and a name that is taken is refused.
     #[test]
@@ -190,17 +192,48 @@ mod tests {
             "sqlite",
             "mine=url:postgres://me:s3cret@db.example/",
             "url:mysql://root@127.0.0.1:3307",
+            "set=url:mongodb://me:s3cret@db.example/?tls=true",
         ];
         let arguments = arguments.map(str::to_owned);
-        let (names, engines) = take_out(&arguments).expect("two engines");
-        assert_eq!(names, ["sqlite", "mine", "server-127-0-0-1-3307"]);
-        for engine in &engines {
+        let (names, engines) = take_out(&arguments).expect("three engines");
+        assert_eq!(names, ["sqlite", "mine", "server-127-0-0-1-3307", "set"]);
+        for (engine, driver) in engines.iter().zip(["postgres", "mysql", "mongodb"]) {
             let file = EngineFile::parse(&engine.file, &engine.text).expect("a whole engine file");
+            assert_eq!(file.driver, driver);
             assert!(file.server.expect("a server").running_url().is_some());
             assert!(!engine.text.contains("s3cret"));
         }
         assert!(take_out(&["sqlite=url:mysql://root@h".to_owned()]).is_err());
         assert!(take_out(&["x=path:/nowhere/at/all".to_owned()]).is_err());
+    }
+
+    /// A family of which no engine is shipped is started as its family's file says.
+    #[test]
+    fn a_mongod_is_started_as_its_family_is() {
+        let build = tempfile::tempdir().expect("a temporary directory");
+        let program = build.path().join("bin/mongod");
+        std::fs::create_dir(build.path().join("bin")).expect("makes");
+        std::fs::write(&program, "#!/bin/sh\necho db version v7.0.5\n").expect("writes");
+        std::fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("sets");
+        let engine = of_path(Some("own"), &build.path().display().to_string()).expect("an engine");
+        let file = EngineFile::parse(&engine.file, &engine.text).expect("a whole engine file");
+        assert!(file.about.contains("bin/mongod 7.0.5"), "{}", file.about);
+        let recipe = file.server.expect("a server");
+        let settings = [("wired_tiger_cache_mb".to_owned(), "512".to_owned())].into();
+        assert_eq!(recipe.setting_arguments(&settings), ["--wiredTigerCacheSizeGB", "0.5"]);
+        let promised = |durability: Durability| match &file.durability[&durability] {
+            DurabilityMapping::Supported(promise) => format!("{:?}", promise.settings),
+            DurabilityMapping::Unsupported(_) => "unsupported".to_owned(),
+        };
+        assert_eq!(
+            Durability::ALL.map(promised),
+            [
+                "unsupported",
+                r#"{"journal": Flag(false)}"#,
+                "unsupported",
+                r#"{"journal": Flag(true)}"#
+            ]
+        );
     }
 
     /// A version finds its series, and one from the future the newest.

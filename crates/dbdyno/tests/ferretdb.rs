@@ -1,13 +1,17 @@
-//! FerretDB in front of PostgreSQL: measured with the costs of both, and nothing of either left on the host, also if one
-//! of them is killed.
+//! FerretDB in front of PostgreSQL: measured with the costs of both, held to what every driver must do, refused where it is
+//! named as a MongoDB, and nothing of either server left on the host, also if one of them is killed.
 //!
 //! The engines are fetched and built into the command's own cache, which takes minutes the first time.
 
 mod common;
 
-use common::host::{Host, ONE_CELL, Turn, child_named, signal, wait_for_trial};
+use common::host::{Host, ONE_CELL, Turn, Up, child_named, signal, wait_for_trial};
 use common::{Ended, bytes_below};
+use dbdyno_load::conformance::{conforms, counts};
+use dbdyno_load::driver::{Driver, OpenOptions, mongodb::Mongodb};
+use dbdyno_load::server::{Address, ClientOptions, Server, Tls};
 use serde_json::Value;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Every JSON file of this name in the only run's details.
@@ -60,6 +64,71 @@ fn ferretdb_1_is_measured_with_its_backend() {
 #[test]
 fn ferretdb_2_is_measured_with_its_backend() {
     is_measured("ferretdb-2", "", "postgres-18-documentdb", "v2.7.0");
+}
+
+/// How a driver opens a database on a FerretDB by hand, by its port.
+fn options(up: &Up, database: &str, pipeline: u32) -> OpenOptions {
+    let server = Server {
+        address: Address::Tcp { host: "127.0.0.1".to_owned(), port: up.port() },
+        user: String::new(),
+        password: None,
+        database: database.to_owned(),
+        tls: Tls::Off,
+        version_query: r#"{"buildInfo": 1} | version"#.to_owned(),
+        settings_query: r#"{"getParameter": "*", "$db": "admin"}"#.to_owned(),
+    };
+    let client = ClientOptions { threads: 1, pipeline, ..ClientOptions::default() };
+    let options = OpenOptions::of_directory(PathBuf::new(), Default::default(), 8);
+    OpenOptions { server: Some(server), client, ..options }
+}
+
+/// FerretDB 2 keeps the promises of every driver, one request at a time and several. Unlike FerretDB 1 it loses no update
+/// of a row that several clients change at once.
+#[test]
+fn ferretdb_2_conforms() {
+    let turn = Turn::with(ONE_CELL);
+    turn.run("engines fetch ferretdb-2").expect(0, "fetch");
+    let before = Host::now(&turn.place.path());
+    let up = Up::start(&turn, "ferretdb-2", "");
+    for pipeline in [1, 4] {
+        let options = options(&up, &format!("conforms{pipeline}"), pipeline);
+        conforms::<Mongodb>(&options, true);
+        counts::<Mongodb>(&options);
+    }
+    up.down(&turn);
+    before.assert_is_as_before(&turn);
+}
+
+/// A FerretDB that the user names as a MongoDB is called what it is, and nothing is written into it.
+#[test]
+fn a_ferretdb_is_not_measured_as_a_mongodb() {
+    for (engine, version) in [("ferretdb-1", "FerretDB v1."), ("ferretdb-2", "FerretDB v2.")] {
+        let turn = Turn::with(ONE_CELL);
+        turn.run(&format!("engines fetch {engine}")).expect(0, "fetch");
+        let up = Up::start(&turn, engine, "");
+        // Without a promise of durability, as the engines themselves are opened, it is let in.
+        let options = options(&up, "dbdyno", 1);
+        let collections = || {
+            let driver = Mongodb::open(&options).expect("opens");
+            driver.statement(r#"{"dbStats": 1} | collections"#)
+        };
+        assert_eq!(collections(), Ok(Some(1)), "`engines up` makes one");
+        Mongodb::drop_database(&options).expect("drops it");
+        for durability in ["delayed", "commit-sync"] {
+            let engine = format!("mine=url:mongodb://127.0.0.1:{}/", up.port());
+            let arguments =
+                format!("run ./tiny.toml --quiet --engine {engine} --set durability={durability}");
+            let ended = turn.run(&arguments).expect(11, engine.as_str());
+            for words in ["mine: ", version, "no MongoDB", "the engines ferretdb-1 and ferretdb-2"]
+            {
+                assert!(ended.stderr.contains(words), "it should say {words}: {ended:?}");
+            }
+            let run = turn.place.results().join(turn.place.only_run());
+            std::fs::remove_dir_all(run).expect("removes");
+        }
+        assert_eq!(collections(), Ok(Some(0)), "something was written into it");
+        up.down(&turn);
+    }
 }
 
 /// Whichever of the two dies, its trial has failed and names it, and the next trial has both again.

@@ -126,6 +126,35 @@ fn builds_and_addresses_that_are_none_are_named() {
     check("mine=url:postgres://me@127.0.0.1:1/", NO_SERVER, &["mine", "127.0.0.1:1", nobody]);
     check("mine=url:mysql://me@127.0.0.1:1/", NO_SERVER, &["mine", "127.0.0.1:1", nobody]);
     check("mine=url:mysql://me@localhost/?socket=/no/socket", NO_SERVER, &["/no/socket"]);
+    let of_mongodb = |rest: &str| format!("mine=url:mongodb://{rest} --set durability=delayed");
+    check(&of_mongodb("127.0.0.1:1/"), NO_SERVER, &["mine", "127.0.0.1:1", nobody]);
+    let says = ["authSource=shop is not possible", "in admin"];
+    check(&of_mongodb("me@h/?authSource=shop"), WRONG_INPUT, &says);
+    before.assert_is_as_before(&turn);
+}
+
+/// A build of MongoDB is planned and started as its family's file says; one that does not start is quoted.
+#[test]
+fn a_mongod_that_does_not_start_is_quoted() {
+    let turn = Turn::with(ONE_CELL);
+    let before = Host::now(&turn.place.path());
+    // A double: it tells its version as a mongod does, and is none.
+    let says = "case $1 in --version) echo db version v7.0.5;; *) echo cannot serve \"$@\"; exit 48;; esac";
+    build(&turn, "fake", says);
+    let directory = turn.place.path().join("fake");
+    fs::rename(directory.join("bin/serve"), directory.join("bin/mongod")).expect("renames");
+    fs::remove_file(directory.join("engine.toml")).expect("removes");
+    let engine = "--engine own=path:./fake --set durability=commit-sync";
+    let plan = turn.run(&format!("plan ./tiny.toml --json {engine}")).expect(0, "plan").json();
+    let settings = &plan["trials"][0]["engine_settings"];
+    assert_eq!(settings["journal"], true, "{settings}");
+    assert_eq!(settings["write_concern"], "1", "{settings}");
+    let ended = turn.run(&format!("run ./tiny.toml --quiet {engine}"));
+    let says = ["own", "it ended with exit code 48", "cannot serve --dbpath", "mongodb-5432.sock"];
+    assert_refused(ended, NO_SERVER, &says, engine);
+    let ended = turn.run("run ./tiny.toml --quiet --engine other=path:./fake").expect(0, "default");
+    let reason = "other has no durability \"commit-written\" (MongoDB keeps its journal";
+    assert!(ended.stdout.contains(reason), "{ended:?}");
     before.assert_is_as_before(&turn);
 }
 

@@ -4,8 +4,10 @@
 //! there, bit for bit. What is spoken is in [`crate::wire::mongodb`]; how statements are written, in [`question`].
 //!
 //! Settings: `write_concern` (a number from 1, or `majority`) and `journal` (`true` or `false`) say what a write waits
-//! for; what is not set is left to the server.
+//! for; what is not set is left to the server. Whoever sets `journal` promises something by it, so a server that cannot
+//! keep it is refused before anything is written: see [`facts`].
 
+mod facts;
 mod question;
 mod settings;
 
@@ -21,8 +23,9 @@ use crate::wire::stream::Stream;
 use bson::spec::BinarySubtype;
 use bson::{Binary, Bson, Document, doc};
 use dbdyno_workload::RowId;
+use facts::Facts;
 use question::{Question, flattened, shown};
-use settings::{check_client, write_concern_of};
+use settings::{check_client, promises, write_concern_of};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -59,10 +62,14 @@ fn server_of(options: &OpenOptions) -> Result<Server, DriverError> {
     options.server.clone().ok_or_else(missing)
 }
 
-/// Logs in to the database, patiently: loading and adding up are slow.
-fn open_control(server: &Server) -> Result<Control, Fault> {
-    let control = Control::open(server)?;
+/// Logs in to the database, patiently: loading and adding up are slow. A server that cannot keep what the settings
+/// promise is refused.
+fn open_control(server: &Server, options: &OpenOptions) -> Result<Control, DriverError> {
+    let mut control = Control::open(server)?;
     control.wait_without_limit()?;
+    if promises(options) {
+        Facts::ask(|command| control.command(command))?.can_keep_promises()?;
+    }
     Ok(control)
 }
 
@@ -194,7 +201,7 @@ impl Driver for Mongodb {
 
     fn create_database(options: &OpenOptions) -> Result<(), DriverError> {
         let server = server_of(options)?;
-        let mut control = open_control(&server)?;
+        let mut control = open_control(&server, options)?;
         match is_ours(&mut control)? {
             Some(true) => Ok(()),
             Some(false) => Err(not_ours(&server)),
@@ -208,7 +215,7 @@ impl Driver for Mongodb {
 
     fn drop_database(options: &OpenOptions) -> Result<(), DriverError> {
         let server = server_of(options)?;
-        let mut control = open_control(&server)?;
+        let mut control = open_control(&server, options)?;
         if is_ours(&mut control)? == Some(false) {
             return Err(not_ours(&server));
         }
@@ -238,13 +245,14 @@ impl Driver for Mongodb {
         let server = server_of(options)?;
         let write_concern = write_concern_of(options)?;
         check_client(options.client)?;
-        let control = Mutex::new(open_control(&server)?);
+        let control = Mutex::new(open_control(&server, options)?);
         let (client, commands) = (options.client, Mutex::new(None));
         Ok(Mongodb { server, client, write_concern, control, commands })
     }
 
-    /// Also notes `replica_set`, and `ferretdb_version` of a server that only speaks like MongoDB: the version that
-    /// such a server calls MongoDB's is the one that it imitates.
+    /// Also notes `replica_set`, or that there is none, and of MongoDB its `storage_engine` and what it was `started_with`;
+    /// or else `ferretdb_version` of a server that only speaks like it: the version that such a server calls MongoDB's is
+    /// the one that it imitates.
     fn receipt(&self) -> Result<Receipt, DriverError> {
         let ask = |name: &str, text: &str| {
             self.ask(text)?.ok_or_else(|| {
@@ -260,14 +268,11 @@ impl Driver for Mongodb {
                 )));
             }
         };
-        let build = self.control().command(&doc! { "buildInfo": 1 })?;
-        let ferretdb = build.get_document("ferretdb").ok().and_then(|it| it.get("version"));
-        if let Some(version) = ferretdb.or(build.get("ferretdbVersion")) {
-            settings.insert("ferretdb_version".to_owned(), shown(version));
-        }
-        if let Some(name) = self.control().replica_set() {
-            settings.insert("replica_set".to_owned(), name.to_owned());
-        }
+        let mut control = self.control();
+        let facts = Facts::ask(|command| control.command(command))?;
+        settings.extend(facts.as_settings());
+        let replica_set = control.replica_set().unwrap_or("none");
+        settings.insert("replica_set".to_owned(), replica_set.to_owned());
         Ok(Receipt { version, settings })
     }
 

@@ -26,6 +26,11 @@ pub(super) fn write_concern_of(options: &OpenOptions) -> Result<Option<Document>
     Ok((!concern.is_empty()).then_some(concern))
 }
 
+/// Whether the settings say what becomes of acknowledged writes.
+pub(super) fn promises(options: &OpenOptions) -> bool {
+    options.settings.contains_key("journal")
+}
+
 /// Refuses ways of speaking that this protocol does not have.
 pub(super) fn check_client(client: ClientOptions) -> Result<(), DriverError> {
     if client.statements == Statements::Text {
