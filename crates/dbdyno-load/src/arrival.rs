@@ -41,6 +41,13 @@ pub struct ArrivalPlan {
     pub rates_per_s: Vec<f64>,
 }
 
+impl ArrivalPlan {
+    /// One request after another, without a schedule.
+    pub fn closed() -> Self {
+        ArrivalPlan { law: ArrivalLaw::Closed, rates_per_s: Vec::new() }
+    }
+}
+
 /// One stretch of time with one rate.
 #[derive(Debug, Clone, Copy)]
 struct Piece {

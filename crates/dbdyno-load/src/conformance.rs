@@ -5,7 +5,10 @@
 
 use crate::driver::{Client, Driver, OpenOptions};
 use crate::outcome::{Failure, FailureClass, Outcome};
-use dbdyno_workload::{Action, Request, RowId};
+use crate::tables::{OwnedValue, TableUse};
+use dbdyno_workload::insert_benchmark::KeySpan;
+use dbdyno_workload::{Action, ColumnValue, InsertBenchmark, Request, RowId, Seed, Setting};
+use std::sync::Arc;
 
 fn id(table: u16, row: u64) -> RowId {
     RowId { table, row }
@@ -71,6 +74,77 @@ pub fn conforms<D: Driver>(options: &OpenOptions, survives_closing: bool) {
     if survives_closing {
         check(&D::open(options).expect("opens again"));
     }
+}
+
+/// Uses tables of a schema in an empty database in every way there is.
+///
+/// # Panics
+/// If anything is not as every driver with such tables must have it.
+pub fn tables_conform<D: Driver>(options: &OpenOptions) {
+    for dialect in ["2023", "2024"] {
+        for start in ["as-published", "uniform"] {
+            tables_of_a_schema_conform::<D>(options, dialect, start);
+        }
+    }
+}
+
+fn tables_of_a_schema_conform<D: Driver>(options: &OpenOptions, dialect: &str, start: &str) {
+    let settings = [("dialect", dialect), ("query_start", start)];
+    let settings = settings.map(|(name, value)| (name.to_owned(), Setting::Text(value.to_owned())));
+    let workload = InsertBenchmark::from_settings(&settings.into()).expect("settings fit");
+    let rows = workload.purchase_rows(Seed(3));
+    let using = Arc::new(TableUse {
+        schema: workload.schema(),
+        rows,
+        tables: 2,
+        batches: vec![1, 20],
+        range_limit: 10,
+    });
+    D::create_database(options).expect("a database, where the engine has such a thing");
+    let driver = D::open(options).expect("opens");
+    let tables = driver.tables().expect("it has tables");
+    tables.drop(&using).expect("there may be none");
+    tables.create(&using).expect("makes tables");
+    tables.create(&using).expect("making them again changes nothing");
+    assert_eq!(tables.bounds(&using, 0), Ok(None));
+
+    let mut client = driver.connect_to(&using).expect("connects");
+    let mut done = |row: u64, action: Action| client.execute(&request(0, row, action));
+    for row in (1..=100).step_by(20) {
+        assert_eq!(done(row, Action::Insert(20)), Outcome::Acknowledged);
+    }
+    assert_eq!(done(101, Action::Insert(1)), Outcome::Acknowledged);
+    tables.create_indexes(&using).expect("makes indexes");
+    let counts = |index| tables.count(&using, 0, index).expect("counts");
+    assert_eq!([None, Some(0), Some(1), Some(2)].map(counts), [101; 4]);
+    assert_eq!(tables.count(&using, 1, None), Ok(0), "the other table is left alone");
+
+    let mut client = driver.connect_to(&using).expect("connects");
+    let mut done = |row: u64, action: Action| client.execute(&request(0, row, action));
+    assert_eq!(done(1, Action::Delete(20)), Outcome::Acknowledged);
+    assert_eq!(done(1, Action::Delete(1)), Outcome::Acknowledged);
+    assert_eq!(tables.bounds(&using, 0), Ok(Some(KeySpan { first: 22, last: 101 })));
+    assert_eq!([None, Some(0), Some(1), Some(2)].map(counts), [80; 4]);
+    for key in [22, 60, 101] {
+        let values = tables.row(&using, 0, key).expect("reads").expect("is there");
+        let values: Vec<ColumnValue<'_>> = values.iter().map(OwnedValue::as_column).collect();
+        assert!(rows.is_row(id(0, key), &values), "row {key}: {values:?}");
+    }
+    assert_eq!(tables.row(&using, 0, 21), Ok(None));
+    for query in 0..using.schema.ranges.len() as u8 {
+        for start in [0, 1 << 8, 1 << 20, u64::MAX >> 34] {
+            let range = Action::Range { query, limit: 10 };
+            assert_eq!(done(start, range), Outcome::Acknowledged, "{dialect} {query} {start}");
+        }
+    }
+    let points = Action::Points { count: 10, seed: 9, last: 101 };
+    let expected = using.schema.points.is_some();
+    assert!(!expected || done(22, points) == Outcome::Acknowledged);
+    match done(1_000, Action::Delete(1)) {
+        Outcome::Unknown(Failure { class: FailureClass::NoSuchRow, .. }) => {}
+        wrong => panic!("a delete behind the last row ended {wrong:?}"),
+    }
+    tables.drop(&using).expect("drops");
 }
 
 /// Lets many threads update one row: none of the updates is lost, none is made twice. The database may hold rows.

@@ -7,7 +7,9 @@ use crate::arrival::{ArrivalLaw, ArrivalPlan};
 use crate::clock::{self, Ns, SECOND};
 use crate::driver::DriverError;
 use crate::driver::null::Null;
-use crate::measure::{Boundary, Measured, Observer, Shape, measure};
+use crate::measure::{
+    Boundary, ClientId, Measured, Observer, RoleShape, Shape, Subject, Until, measure,
+};
 use crate::recorder::{ClassInterval, Interval, Phase};
 use dbdyno_workload::{HotRow, Seed, Settings};
 
@@ -68,15 +70,18 @@ impl Observer for Totals {
 
 fn shape(law: ArrivalLaw, rates_per_s: Vec<f64>, clients: u32, measured_ns: Ns) -> Shape {
     Shape {
-        clients,
-        tables: 1,
-        classes: 1,
-        arrival: ArrivalPlan { law, rates_per_s },
+        roles: vec![RoleShape {
+            clients,
+            arrival: ArrivalPlan { law, rates_per_s },
+            classes: 0..1,
+            seed: Seed(1),
+        }],
+        subject: Subject::Counters(1),
         warmup_ns: measured_ns / 10,
+        until: Until::Time,
         measured_ns,
         drain_limit_ns: SECOND,
         retries_max: u32::MAX,
-        seed: Seed(1),
     }
 }
 
@@ -84,7 +89,7 @@ fn run(shape: &Shape) -> Result<Totals, DriverError> {
     let workload = HotRow::from_settings(&Settings::new())
         .map_err(|error| DriverError::new(error.to_string()))?;
     let mut totals = Totals::default();
-    let stream_of = |client| workload.stream(Seed(1), client);
+    let stream_of = |id: ClientId| workload.stream(Seed(1), id.client);
     let _: Measured<_> = measure(&Null, shape, stream_of, &mut totals)?;
     Ok(totals)
 }

@@ -11,6 +11,9 @@ pub enum Outcome {
     Unknown(Failure),
 }
 
+/// The end of a request that its connection was not made for: a mistake of the program, not of the engine.
+pub const NOT_MADE_FOR: Outcome = Outcome::Refused(Failure { class: FailureClass::Other, code: 0 });
+
 /// Why an attempt was not acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Failure {
@@ -39,6 +42,8 @@ pub enum FailureClass {
     Full,
     /// There is no room on the disk.
     DiskFull,
+    /// The engine answered a query with what cannot be right.
+    WrongAnswer,
     /// Anything else the engine reports.
     Other,
 }
@@ -55,6 +60,7 @@ impl FailureClass {
             FailureClass::NoSuchRow => "no-such-row",
             FailureClass::Full => "full",
             FailureClass::DiskFull => "disk-full",
+            FailureClass::WrongAnswer => "wrong-answer",
             FailureClass::Other => "other",
         }
     }

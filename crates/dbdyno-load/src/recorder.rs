@@ -147,23 +147,31 @@ pub struct Interval {
 /// Where worker threads hand over their counts. Locked once per thread and interval, never per request.
 pub struct Recording {
     intervals: Intervals,
-    classes: usize,
+    /// For each request class, whether its requests have a schedule.
+    schedules: Vec<bool>,
     state: Mutex<State>,
 }
 
 struct State {
     open: BTreeMap<usize, Interval>,
+    /// The first interval that was not taken out yet.
+    next: usize,
     /// Interval that each worker is in; past the tail once it has finished.
     positions: Vec<usize>,
 }
 
 impl Recording {
-    /// For `workers` threads and `classes` request classes.
-    pub fn new(timeline: Timeline, classes: usize, workers: usize) -> Self {
+    /// For `workers` threads, and a class of requests for each of `schedules`, which says whether the class has one.
+    /// With a schedule, send lateness is recorded too.
+    pub fn new(timeline: Timeline, schedules: &[bool], workers: usize) -> Self {
         Recording {
             intervals: Intervals::of(timeline),
-            classes,
-            state: Mutex::new(State { open: BTreeMap::new(), positions: vec![WARMUP; workers] }),
+            schedules: schedules.to_vec(),
+            state: Mutex::new(State {
+                open: BTreeMap::new(),
+                next: WARMUP,
+                positions: vec![WARMUP; workers],
+            }),
         }
     }
 
@@ -172,12 +180,28 @@ impl Recording {
         &self.intervals
     }
 
-    /// Takes out the intervals that every worker has left, in order.
-    pub fn take_finished(&self) -> Vec<Interval> {
+    /// Takes out the intervals that every worker has left, in order, up to those that begin at `now`. An interval in
+    /// which nothing was done is among them: that nothing was done is what it says.
+    pub fn take_finished(&self, now: Ns) -> Vec<Interval> {
         let mut state = self.state();
         let reached = state.positions.iter().copied().min().unwrap_or(usize::MAX);
-        let still_open = state.open.split_off(&reached);
-        std::mem::replace(&mut state.open, still_open).into_values().collect()
+        let mut finished = Vec::new();
+        let has_begun = |number: usize| self.intervals.starts[number] < now;
+        while state.next < reached.min(self.intervals.tail()) && has_begun(state.next) {
+            let number = state.next;
+            state.next += 1;
+            let interval = state.open.remove(&number);
+            let interval = interval.unwrap_or_else(|| self.empty_interval(number));
+            // A measurement without warm-up has none to show.
+            if interval.start < interval.end {
+                let end = interval.end.min(now);
+                finished.push(Interval { end, ..interval });
+            }
+        }
+        if reached > self.intervals.tail() {
+            finished.extend(state.open.remove(&self.intervals.tail()));
+        }
+        finished
     }
 
     fn empty_interval(&self, number: usize) -> Interval {
@@ -187,7 +211,7 @@ impl Recording {
             phase: self.intervals.phase_of(number),
             start,
             end: self.intervals.starts.get(number + 1).copied().unwrap_or(start),
-            classes: vec![ClassInterval::default(); self.classes],
+            classes: vec![ClassInterval::default(); self.schedules.len()],
         }
     }
 
@@ -207,6 +231,7 @@ impl State {
 /// One request class as its thread counts it within an interval.
 #[derive(Default)]
 struct ThreadCounts {
+    has_schedule: bool,
     response: DurationCounts,
     service: DurationCounts,
     /// Lateness is a fact about the generator, for which two digits are enough.
@@ -234,21 +259,21 @@ pub struct Recorder<'recording> {
     interval: usize,
     interval_end: Ns,
     measure_start: Ns,
-    has_schedule: bool,
     classes: Vec<ThreadCounts>,
 }
 
 impl<'recording> Recorder<'recording> {
-    /// For worker number `worker`. With a schedule, send lateness is recorded too.
-    pub fn new(recording: &'recording Recording, worker: usize, has_schedule: bool) -> Self {
+    /// For worker number `worker`.
+    pub fn new(recording: &'recording Recording, worker: usize) -> Self {
+        let counts_of =
+            |&has_schedule: &bool| ThreadCounts { has_schedule, ..ThreadCounts::default() };
         Recorder {
             recording,
             worker,
             interval: WARMUP,
             interval_end: recording.intervals.end_of(WARMUP),
             measure_start: recording.intervals.end_of(WARMUP),
-            has_schedule,
-            classes: (0..recording.classes).map(|_| ThreadCounts::default()).collect(),
+            classes: recording.schedules.iter().map(counts_of).collect(),
         }
     }
 
@@ -265,7 +290,7 @@ impl<'recording> Recorder<'recording> {
         counts.completed += 1;
         counts.response.record(times.done - times.due);
         counts.service.record(times.done - times.sent);
-        if self.has_schedule {
+        if counts.has_schedule {
             counts.lateness.record(times.sent - times.due);
         }
     }
@@ -320,7 +345,7 @@ impl<'recording> Recorder<'recording> {
         let shared = state.class(self.recording, WARMUP, usize::from(class));
         shared.response_time_ns.saturating_record(times.done - times.due);
         shared.service_time_ns.saturating_record(times.done - times.sent);
-        if self.has_schedule {
+        if self.recording.schedules[usize::from(class)] {
             shared.send_lateness_ns.saturating_record(times.sent - times.due);
         }
     }

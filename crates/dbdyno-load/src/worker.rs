@@ -11,6 +11,9 @@ use crate::outcome::{Failure, Outcome};
 use crate::recorder::{LATE_NS, Recorder, RequestTimes};
 use dbdyno_workload::{Request, RequestStream};
 
+/// How soon a stream that waits for other clients is asked again.
+pub const WAIT_NS: Ns = 200_000;
+
 /// When to stop: nothing is due from `end` on, and what is still not sent or retried at `give_up` is left.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
@@ -61,6 +64,17 @@ pub fn work<C: Client, S: RequestStream>(
 ) -> WorkerEnd {
     let mut now = clock::sleep_until(limits.start);
     loop {
+        if stream.is_over() {
+            return WorkerEnd::default();
+        }
+        if stream.is_waiting() {
+            if now >= limits.end {
+                let unsent = arrival.count_rest(now, limits.end);
+                return WorkerEnd { unsent, ..WorkerEnd::default() };
+            }
+            now = clock::sleep_until(now + WAIT_NS);
+            continue;
+        }
         let due = arrival.next_due(now);
         if due >= limits.end {
             return WorkerEnd::default();
@@ -120,6 +134,7 @@ fn after_failure<C: Client, S: RequestStream>(
                 recorder.retried(request.class);
             }
             Outcome::Refused(failure) => {
+                stream.refused(request);
                 recorder.failed_attempt(request.class, failure, times.done);
                 recorder.refused(request.class);
                 return times.done;

@@ -1,15 +1,15 @@
 //! The check finds what it is there to find: engines that lose updates, apply them twice, or lose answers, through the
 //! whole path of a trial. The faults are put in front of the memory engine, because no real one makes them on demand.
 
-use dbdyno_load::arrival::{ArrivalLaw, ArrivalPlan};
+use dbdyno_load::arrival::ArrivalPlan;
 use dbdyno_load::clock::SECOND;
 use dbdyno_load::dataset;
 use dbdyno_load::driver::memory::{Memory, MemoryClient};
 use dbdyno_load::driver::{Client, Driver, DriverError, FillRow, OpenOptions, Receipt, Row};
 use dbdyno_load::instrument::Totals;
-use dbdyno_load::measure::Shape;
+use dbdyno_load::measure::{RoleShape, Shape, Subject, Until};
 use dbdyno_load::outcome::{Failure, FailureClass, Outcome};
-use dbdyno_load::trial::{self, Trial};
+use dbdyno_load::trial::hot_row::{self, Trial};
 use dbdyno_workload::hot_row::CheckReport;
 use dbdyno_workload::{HotRow, Request, RowId, Seed, Setting, Settings};
 use std::ops::RangeInclusive;
@@ -129,18 +129,21 @@ fn check_of(fault: Fault, changed: &[(&str, &str)]) -> CheckReport {
     let dataset = workload.dataset(seed);
     dataset::load(&driver, &dataset, &mut |_| ()).expect("loads");
     let shape = Shape {
-        clients: workload.clients(4),
-        tables: workload.tables(),
-        classes: 1,
-        arrival: ArrivalPlan { law: ArrivalLaw::Closed, rates_per_s: Vec::new() },
+        roles: vec![RoleShape {
+            clients: workload.clients(4),
+            arrival: ArrivalPlan::closed(),
+            classes: 0..1,
+            seed,
+        }],
+        subject: Subject::Counters(workload.tables()),
         warmup_ns: SECOND / 20,
+        until: Until::Time,
         measured_ns: SECOND / 5,
         drain_limit_ns: SECOND,
         retries_max: u32::MAX,
-        seed,
     };
     let trial = Trial { workload, dataset, dop: 4, seed, shape };
-    let trialed = trial::run(&driver, &trial, &mut Totals::default()).expect("runs");
+    let trialed = hot_row::run(&driver, &trial, &mut Totals::default()).expect("runs");
     trialed.check.expect("memory keeps rows")
 }
 

@@ -57,6 +57,14 @@ fn memory_conforms() {
     conforms::<Memory>(false);
 }
 
+/// SQLite's tables with secondary indexes answer as they must.
+#[test]
+fn tables_of_sqlite_conform() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    conformance::tables_conform::<Sqlite>(&options(directory.path(), &[]));
+}
+
 /// SQLite keeps its promises, also after closing.
 #[test]
 fn sqlite_conforms() {
@@ -98,6 +106,8 @@ fn mysql_conforms() {
         conformance::conforms::<Mysql>(&options, true);
         conformance::counts::<Mysql>(&options);
     }
+    let client = ClientOptions { threads: 1, ..ClientOptions::default() };
+    conformance::tables_conform::<Mysql>(&server.options(client));
 }
 
 /// PostgreSQL keeps its promises, also for those who connect later.
@@ -107,6 +117,7 @@ fn postgres_conforms() {
     let server = PostgresServer::start(None);
     conformance::conforms::<Postgres>(&server.options(), true);
     conformance::counts::<Postgres>(&server.options());
+    conformance::tables_conform::<Postgres>(&server.options());
 }
 
 /// A server that speaks MongoDB's protocol keeps its promises, one request at a time and several.

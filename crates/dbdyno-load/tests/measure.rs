@@ -7,26 +7,33 @@ use dbdyno_load::arrival::{Arrival, ArrivalLaw, ArrivalPlan, Timeline};
 use dbdyno_load::clock::{self, Ns, SECOND};
 use dbdyno_load::driver::{Driver, null::Null};
 use dbdyno_load::instrument::Totals;
-use dbdyno_load::measure::{Measured, Shape, measure};
+use dbdyno_load::measure::{
+    Boundary, Measured, Observer, RoleShape, Shape, Subject, Until, measure,
+};
 use dbdyno_load::outcome::{Failure, FailureClass, Outcome};
+use dbdyno_load::recorder::{Interval, Phase};
 use dbdyno_workload::rng::Seed;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use support::schedule::check_streams_that_end;
 use support::{Counting, Double};
 
 const MS: Ns = 1_000_000;
 
 fn shape(law: ArrivalLaw, rates_per_s: &[f64], clients: u32, measured_ns: Ns) -> Shape {
     Shape {
-        clients,
-        tables: 1,
-        classes: 1,
-        arrival: ArrivalPlan { law, rates_per_s: rates_per_s.to_vec() },
+        roles: vec![RoleShape {
+            clients,
+            arrival: ArrivalPlan { law, rates_per_s: rates_per_s.to_vec() },
+            classes: 0..1,
+            seed: Seed(11),
+        }],
+        subject: Subject::Counters(1),
         warmup_ns: 200 * MS,
+        until: Until::Time,
         measured_ns,
         drain_limit_ns: 5 * SECOND,
         retries_max: u32::MAX,
-        seed: Seed(11),
     }
 }
 
@@ -38,10 +45,10 @@ fn run<D: Driver>(driver: &D, shape: &Shape) -> (Measured<Counting>, Totals) {
 
 /// Requests that the schedule makes due in the measured interval, worked out without running anything.
 fn due_by_schedule(shape: &Shape, timeline: Timeline) -> u64 {
-    (0..shape.clients)
+    let RoleShape { clients, arrival, seed, .. } = &shape.roles[0];
+    (0..*clients)
         .map(|client| {
-            let mut arrival =
-                Arrival::new(&shape.arrival, timeline, client, shape.clients, shape.seed);
+            let mut arrival = Arrival::new(arrival, timeline, client, *clients, *seed);
             let mut due_times = std::iter::from_fn(|| Some(arrival.next_due(0)));
             let due_times = due_times.by_ref().take_while(|&due| due < timeline.end);
             due_times.filter(|&due| due >= timeline.measure_start).count() as u64
@@ -106,6 +113,44 @@ fn a_stall_shows_in_response_time() {
     near("99th percentile", response.value_at_quantile(0.99) as f64, 1.9);
     let stalled = service.count_between(100 * MS, 10 * SECOND);
     assert_eq!(stalled, 8, "requests with a long service time");
+}
+
+/// Seconds in which nothing was done are reported like any other, with nothing in them.
+#[test]
+fn stalled_seconds_are_reported() {
+    #[derive(Default)]
+    struct Seconds(Vec<(usize, u64)>);
+    impl Observer for Seconds {
+        fn boundary(&mut self, _: Boundary, _: &[u32]) {}
+
+        fn interval(&mut self, interval: Interval) {
+            if interval.phase == Phase::Measured {
+                self.0.push((interval.number, interval.classes[0].completed));
+            }
+        }
+    }
+    static FIRST: OnceLock<Ns> = OnceLock::new();
+    let stalling = Double(|_: &_| {
+        let now = clock::now();
+        let stall = FIRST.get_or_init(|| now) + SECOND / 2;
+        if (stall..stall + 3 * SECOND).contains(&now) {
+            clock::sleep_until(stall + 3 * SECOND);
+        }
+        Outcome::Acknowledged
+    });
+    let shape = Shape { warmup_ns: 0, ..shape(ArrivalLaw::Closed, &[], 2, 5 * SECOND) };
+    let mut seconds = Seconds::default();
+    measure(&stalling, &shape, |_| Counting::default(), &mut seconds).expect("clients start");
+    let numbers: Vec<usize> = seconds.0.iter().map(|&(number, _)| number).collect();
+    assert_eq!(numbers, [1, 2, 3, 4, 5]);
+    let completed: Vec<bool> = seconds.0.iter().map(|&(_, completed)| completed > 0).collect();
+    assert_eq!(completed, [true, false, false, true, true]);
+}
+
+/// What has so many requests and no more ends with the last of them.
+#[test]
+fn streams_end() {
+    check_streams_that_end(&Null);
 }
 
 /// Refusals that can pass are tried again, others are given up, unknown ends are never tried again.

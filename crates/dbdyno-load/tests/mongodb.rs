@@ -4,11 +4,11 @@
 mod support;
 
 use bson::{Document, doc};
-use dbdyno_load::arrival::{ArrivalLaw, ArrivalPlan};
+use dbdyno_load::arrival::ArrivalPlan;
 use dbdyno_load::clock::SECOND;
 use dbdyno_load::driver::{Client, Driver, DriverError, OpenOptions, mongodb::Mongodb};
 use dbdyno_load::instrument::Totals;
-use dbdyno_load::measure::{Measured, Shape, measure};
+use dbdyno_load::measure::{ClientId, Measured, RoleShape, Shape, Subject, Until, measure};
 use dbdyno_load::outcome::{FailureClass, Outcome};
 use dbdyno_load::server::{ClientOptions, EventQueue, Server};
 use dbdyno_load::wire::mongodb::control::Control;
@@ -61,18 +61,21 @@ fn run(
     row_of: impl Fn(u32) -> u64,
 ) -> (Measured<OfOneRow>, Totals) {
     let shape = Shape {
-        clients: CLIENTS,
-        tables: 1,
-        classes: 1,
-        arrival: ArrivalPlan { law: ArrivalLaw::Closed, rates_per_s: vec![] },
+        roles: vec![RoleShape {
+            clients: CLIENTS,
+            arrival: ArrivalPlan::closed(),
+            classes: 0..1,
+            seed: Seed(5),
+        }],
+        subject: Subject::Counters(1),
         warmup_ns: 0,
+        until: Until::Time,
         measured_ns,
         drain_limit_ns: 20 * SECOND,
         retries_max: u32::MAX,
-        seed: Seed(5),
     };
     let mut totals = Totals::default();
-    let stream = |client| OfOneRow { row: row_of(client), acknowledged: 0, unknown: 0 };
+    let stream = |id: ClientId| OfOneRow { row: row_of(id.client), acknowledged: 0, unknown: 0 };
     let measured = measure(driver, &shape, stream, &mut totals).expect("clients start");
     (measured, totals)
 }

@@ -3,11 +3,11 @@
 
 mod support;
 
-use dbdyno_load::arrival::{ArrivalLaw, ArrivalPlan};
+use dbdyno_load::arrival::ArrivalPlan;
 use dbdyno_load::clock::SECOND;
 use dbdyno_load::driver::{Client, Driver, DriverError, OpenOptions, mysql::Mysql};
 use dbdyno_load::instrument::Totals;
-use dbdyno_load::measure::{Shape, measure};
+use dbdyno_load::measure::{RoleShape, Shape, Subject, Until, measure};
 use dbdyno_load::outcome::{Failure, FailureClass, Outcome};
 use dbdyno_load::server::{ClientOptions, EventQueue, Server, Statements, Tls, Transaction};
 use dbdyno_load::wire::mysql::control::Control;
@@ -261,15 +261,18 @@ fn counts_when_measured(options: &OpenOptions) {
     let driver = loaded::<Mysql>(options);
     let before = driver.counter_sum(0).expect("adds up");
     let shape = Shape {
-        clients: 6,
-        tables: 1,
-        classes: 1,
-        arrival: ArrivalPlan { law: ArrivalLaw::Closed, rates_per_s: vec![] },
+        roles: vec![RoleShape {
+            clients: 6,
+            arrival: ArrivalPlan::closed(),
+            classes: 0..1,
+            seed: Seed(1),
+        }],
+        subject: Subject::Counters(1),
         warmup_ns: 0,
+        until: Until::Time,
         measured_ns: SECOND / 2,
         drain_limit_ns: SECOND,
         retries_max: u32::MAX,
-        seed: Seed(1),
     };
     let measured = measure(&driver, &shape, |_| Counting::default(), &mut Totals::default());
     let streams = measured.expect("clients start").streams;

@@ -9,7 +9,7 @@ use dbdyno_load::driver::{
     postgres::Postgres, sqlite::Sqlite,
 };
 use dbdyno_load::instrument::Totals;
-use dbdyno_load::measure::{Shape, measure};
+use dbdyno_load::measure::{RoleShape, Shape, Subject, Until, measure};
 use dbdyno_load::server::{ClientOptions, EventQueue, Statements, Transaction};
 use dbdyno_workload::rng::Seed;
 use dbdyno_workload::{Action, Request, RequestStream};
@@ -117,15 +117,18 @@ fn check<D: Driver>(options: &OpenOptions, law: ArrivalLaw) {
     // No warm-up and less than a second measured: no interval ends while requests run, and what happens once a second
     // is not part of the request loop.
     let shape = Shape {
-        clients: 2,
-        tables: 1,
-        classes: 1,
-        arrival: ArrivalPlan { law, rates_per_s },
+        roles: vec![RoleShape {
+            clients: 2,
+            arrival: ArrivalPlan { law, rates_per_s },
+            classes: 0..1,
+            seed: Seed(1),
+        }],
+        subject: Subject::Counters(1),
         warmup_ns: 0,
+        until: Until::Time,
         measured_ns: SECOND / 4,
         drain_limit_ns: SECOND,
         retries_max: u32::MAX,
-        seed: Seed(1),
     };
     let measured = measure(&driver, &shape, |_| Watching::default(), &mut Totals::default());
     let streams = measured.expect("clients start").streams;

@@ -3,20 +3,20 @@
 
 mod support;
 
-use dbdyno_load::arrival::ArrivalLaw;
+use dbdyno_load::arrival::{ArrivalLaw, ArrivalPlan};
 use dbdyno_load::clock::{self, Ns, SECOND};
 use dbdyno_load::driver::{Client, Driver, OpenOptions, postgres::Postgres};
 use dbdyno_load::instrument::Totals;
-use dbdyno_load::measure::{Measured, Shape};
+use dbdyno_load::measure::{Measured, RoleShape, Shape};
 use dbdyno_load::outcome::{FailureClass, Outcome};
 use dbdyno_load::server::{
     Address, ClientOptions, EventQueue, Server, Statements, Tls, Transaction,
 };
-use dbdyno_workload::{Action, Request};
+use dbdyno_workload::{Action, Request, Seed};
 use std::sync::Mutex;
 use std::time::Duration;
 use support::postgres_server::{PASSWORD, PostgresServer};
-use support::schedule::{self, due_by_schedule, run, shape};
+use support::schedule::{self, check_streams_that_end, due_by_schedule, run, shape};
 use support::{Counting, loaded};
 
 /// Tests of time must not share the machine with each other.
@@ -69,6 +69,20 @@ fn every_way_of_speaking_counts_exactly() {
     }
 }
 
+/// Clients of several roles on one thread, whose requests end: the measurement ends with the last of them.
+#[test]
+fn streams_end() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let server = PostgresServer::start(None);
+    for event_queue in [EventQueue::Epoll, EventQueue::IoUring] {
+        for pipeline in [1, 7] {
+            let client =
+                ClientOptions { threads: 1, pipeline, event_queue, ..ClientOptions::default() };
+            check_streams_that_end(&open(&server.options_with(client)));
+        }
+    }
+}
+
 /// More requests under way than a socket has room for, plain and encrypted: what does not fit is sent when there is
 /// room, in order, once.
 #[test]
@@ -96,7 +110,12 @@ fn full_sockets_lose_nothing() {
         let driver = open(&OpenOptions { client, server: Some(server), ..server_options() });
         let before = driver.counter_sum(0).expect("adds up");
         let shape = Shape {
-            clients: 1,
+            roles: vec![RoleShape {
+                clients: 1,
+                arrival: ArrivalPlan::closed(),
+                classes: 0..1,
+                seed: Seed(5),
+            }],
             drain_limit_ns: 60 * SECOND,
             ..shape(ArrivalLaw::Closed, 0.0, SECOND / 5)
         };
@@ -279,9 +298,11 @@ fn all_lost_connections_are_opened_again_by(event_queue: EventQueue) {
         unsafe { libc::kill(process.parse().expect("a number"), libc::SIGKILL) };
     });
     let counts = &totals.due_in_measured;
-    assert_eq!(measured.counters.reconnects, 8);
+    // A server that has not yet noticed lets a client in once more, only to throw it out with the others.
+    let reconnects = measured.counters.reconnects;
+    assert!(reconnects >= 8, "{reconnects}");
     assert_eq!(counts.response_time_ns.len() + counts.unknown, due);
-    assert!(counts.unknown <= 8 && measured.unsent == 0);
+    assert!(counts.unknown <= reconnects && measured.unsent == 0);
     // The outage is in the response time of what was due in it, not in anybody's service time.
     assert!(counts.response_time_ns.max() > 10 * counts.service_time_ns.value_at_quantile(0.9));
 }

@@ -3,7 +3,7 @@
 //! Planning knows no list of its own, so tests plan with lists of theirs. Names are looked up here, and a miss names
 //! the nearest one.
 
-use dbdyno_workload::{Parameter, Settings};
+use dbdyno_workload::WorkloadEntry;
 
 use crate::engine_file::{BASE_CONFIGURATION, EngineFile};
 use crate::input_error::{InputError, Place};
@@ -14,47 +14,11 @@ use crate::shipped::NamedText;
 #[derive(Debug, Clone, Copy)]
 pub struct Catalogue<'a> {
     /// Workloads.
-    pub workloads: &'a [WorkloadFacts],
+    pub workloads: &'a [WorkloadEntry],
     /// Experiments that are found by name.
     pub experiments: &'a [NamedText<'a>],
     /// Engine files.
     pub engines: &'a [NamedText<'a>],
-}
-
-/// What planning needs to know of a workload.
-#[derive(Debug, Clone, Copy)]
-pub struct WorkloadFacts {
-    /// Name, as experiments write it.
-    pub name: &'static str,
-    /// Grows when numbers can no longer be compared with earlier ones.
-    pub version: u32,
-    /// One sentence.
-    pub about: &'static str,
-    /// Its parameters; those of the harness are not among them.
-    pub parameters: &'static [Parameter],
-    /// Capabilities that an engine must have to be asked at all.
-    pub needs: &'static [&'static str],
-    /// Capabilities that the check needs of an engine that keeps rows.
-    pub check_needs: &'static [&'static str],
-    /// Whether complete settings fit together; if not, the key at fault and a message.
-    pub validate: fn(&Settings) -> Result<(), (String, String)>,
-    /// Why a cell with these settings and this DOP is not run, if it is not.
-    pub not_run: fn(&Settings, u32) -> Option<String>,
-    /// The dataset for these settings and this seed.
-    pub dataset: fn(&Settings, u64) -> DatasetFacts,
-}
-
-/// A dataset as far as planning is concerned.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DatasetFacts {
-    /// The same text for the same rows.
-    pub fingerprint: String,
-    /// Rows in all tables.
-    pub rows: u64,
-    /// Bytes in all rows.
-    pub bytes: u64,
-    /// Updates that age it after loading.
-    pub aging_updates: u64,
 }
 
 /// An engine that was chosen, with its configuration.

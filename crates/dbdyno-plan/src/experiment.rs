@@ -54,6 +54,8 @@ pub struct ExperimentFile {
     pub document: Option<String>,
     /// Workload and its place.
     pub workload: (String, Place),
+    /// `[[step]]`, not yet held against the workload.
+    pub steps: Option<Entry>,
     /// Engines and their places; empty means every engine with `default_for_experiments`.
     pub engines: Vec<(String, Place)>,
     /// Keys with lists of values: the factors.
@@ -98,6 +100,7 @@ impl ExperimentFile {
             question: root.required("question")?.text()?,
             document,
             workload: (workload.text()?, workload.place.clone()),
+            steps: root.optional("step"),
             engines,
             vary,
             hold,

@@ -27,7 +27,16 @@ pub enum Arrival {
     Burst1s,
 }
 
-const ARRIVALS: &[&str] = &["closed", "uniform", "poisson", "burst-1s"];
+impl Arrival {
+    /// The arrival of one of the names.
+    pub(crate) fn by_name(name: &str) -> Option<Arrival> {
+        let all = [Arrival::Closed, Arrival::Uniform, Arrival::Poisson, Arrival::Burst1s];
+        let place = ARRIVALS.iter().position(|known| *known == name)?;
+        all.get(place).copied()
+    }
+}
+
+pub(crate) const ARRIVALS: &[&str] = &["closed", "uniform", "poisson", "burst-1s"];
 
 pub(crate) const EVERY_BLOCK: &str = "every-block";
 const LOADINGS: &[&str] = &["once", EVERY_BLOCK];
@@ -187,12 +196,8 @@ impl Load {
             Setting::Text(steps) => rate_steps(steps).unwrap_or_default(),
             _ => unreachable!("rate was read as a number or steps"),
         };
-        let arrival = match text("arrival") {
-            "closed" => Arrival::Closed,
-            "uniform" => Arrival::Uniform,
-            "poisson" => Arrival::Poisson,
-            _ => Arrival::Burst1s,
-        };
+        let arrival =
+            Arrival::by_name(text("arrival")).expect("arrival was read as one of the names");
         match (arrival, rate_steps_per_s.is_empty()) {
             (Arrival::Closed, false) => {
                 return Err(Misfit {

@@ -22,11 +22,12 @@ mod request;
 mod resolve;
 mod server_recipe;
 mod shipped;
+mod step;
 mod toml_reader;
 mod value;
 
 pub use backend::Backend;
-pub use catalogue::{Catalogue, DatasetFacts, WorkloadFacts};
+pub use catalogue::Catalogue;
 pub use engine_file::{
     Configuration, Durability, DurabilityMapping, EngineEstimates, EngineFile, EngineSetting,
     LogSyncs, Promise, SettingKind, SyncsSeen,
@@ -46,5 +47,6 @@ pub use planning::{TRIALS_MAX, plan, read_engines};
 pub use request::{ExperimentSource, PlanRequest};
 pub use server_recipe::{InitCommand, PassedAs, ServerRecipe, SettleStep};
 pub use shipped::{ENGINES, EXPERIMENTS, FAMILIES, NamedText, SHIMS};
+pub use step::{PlannedRole, PlannedStep, StepWork};
 pub use toml_reader::{Entry, Table};
 pub use value::{Item, Raw, SyntaxCheck, Value, Wanted};

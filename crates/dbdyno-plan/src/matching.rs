@@ -3,9 +3,8 @@
 //! Every pair that cannot run gets a reason that lists all that is missing; nothing is rounded to the nearest thing
 //! that the engine has.
 
-use dbdyno_workload::{Setting, Settings};
+use dbdyno_workload::{Setting, Settings, WorkloadEntry};
 
-use crate::catalogue::WorkloadFacts;
 use crate::engine_file::{DurabilityMapping, EngineFile};
 use crate::harness::Load;
 use crate::value::{Raw, Value};
@@ -13,7 +12,7 @@ use crate::value::{Raw, Value};
 /// What one cell asks of an engine.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Needs<'a> {
-    pub(crate) workload: &'a WorkloadFacts,
+    pub(crate) workload: &'a WorkloadEntry,
     pub(crate) load: &'a Load,
     /// Given engine settings, `NAME` or `ENGINE.NAME`.
     pub(crate) settings: &'a Settings,

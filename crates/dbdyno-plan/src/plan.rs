@@ -14,6 +14,7 @@ use crate::harness::Load;
 use crate::library_recipe::LibraryRecipe;
 use crate::package::Package;
 use crate::server_recipe::ServerRecipe;
+use crate::step::PlannedStep;
 use crate::value::Value;
 
 /// Number of the format that this program writes and the newest that it reads.
@@ -200,8 +201,11 @@ pub struct PlannedTrial {
     pub dataset: String,
     /// Values of what is varied.
     pub factors: BTreeMap<String, Value>,
-    /// The load.
+    /// The load; of a trial with steps, what its steps have in common.
     pub load: Load,
+    /// Its steps, in the order in which they are run; empty for a trial that is one measured interval.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<PlannedStep>,
     /// Every parameter of the workload.
     pub settings: BTreeMap<String, Value>,
     /// Every setting of the engine: defaults, configuration, durability and experiment together.

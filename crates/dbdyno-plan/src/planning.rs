@@ -5,11 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use dbdyno_workload::{Setting, Settings};
+use dbdyno_workload::{DatasetFacts, Seed, Setting, Settings, WorkloadEntry};
 
-use crate::catalogue::{
-    Catalogue, ChosenEngine, DatasetFacts, WorkloadFacts, choose_engine, find_named,
-};
+use crate::catalogue::{Catalogue, ChosenEngine, choose_engine, find_named};
 use crate::engine_file::{DurabilityMapping, EngineFile, EngineSetting};
 use crate::estimate::{self, Work, expected};
 use crate::experiment::{ExperimentFile, SCALES, Scale};
@@ -24,6 +22,7 @@ use crate::plan::{
 };
 use crate::request::{ExperimentSource, PlanRequest, quick_entries, set_entries};
 use crate::resolve::{Combination, Known, Resolved, resolve};
+use crate::step::{PlannedStep, Step, read_steps};
 use crate::value::Value;
 
 /// Most trials of a plan; more is a slip of the pen.
@@ -44,11 +43,12 @@ pub fn plan(catalogue: &Catalogue<'_>, request: &PlanRequest) -> Result<Plan, In
     let (scale_name, scale) = choose_scale(&file, request)?;
     let mut overrides = if request.quick { quick_entries() } else { vec![] };
     overrides.extend(set_entries(&request.set)?);
+    let steps = read_steps(file.steps.as_ref(), workload, &Place::line(&file.file, 1))?;
     let known = Known { workload, engines: &engines, chosen: &chosen };
     let resolved = resolve(&known, &file, scale, overrides)?;
     check_size(&resolved, chosen.len(), &file)?;
 
-    let cells = list_cells(&resolved, workload, &chosen)?;
+    let cells = list_cells(&resolved, workload, &chosen, &steps)?;
     let (blocks, trials) = lay_out(&cells, &chosen, &resolved, &file);
     let (datasets, work) = list_work(&cells, &blocks, &trials, &chosen, &resolved);
     Ok(Plan {
@@ -174,6 +174,7 @@ struct Cell {
     engine: usize,
     key: String,
     combination: Combination,
+    steps: Vec<PlannedStep>,
     engine_settings: Settings,
     /// The same without what durability needs.
     load_settings: Settings,
@@ -184,8 +185,9 @@ struct Cell {
 
 fn list_cells(
     resolved: &Resolved,
-    workload: &WorkloadFacts,
+    workload: &WorkloadEntry,
     chosen: &[ChosenEngine<'_>],
+    steps: &[Step],
 ) -> Result<Vec<Cell>, InputError> {
     let combinations: Vec<Combination> = (0..resolved.combinations())
         .map(|number| resolved.combination(number, workload))
@@ -193,7 +195,11 @@ fn list_cells(
     let mut cells = Vec::new();
     for (engine, choice) in chosen.iter().enumerate() {
         for combination in &combinations {
-            cells.push(cell(engine, choice, combination.clone(), workload, resolved.seed));
+            let Combination { workload: settings, load, .. } = combination;
+            let steps = steps.iter().map(|step| step.resolve(settings, load.dop));
+            let steps = steps.collect::<Result<_, _>>()?;
+            let cell = cell(engine, choice, combination.clone(), workload, resolved.seed);
+            cells.push(Cell { steps, ..cell });
         }
     }
     Ok(cells)
@@ -203,7 +209,7 @@ fn cell(
     engine: usize,
     choice: &ChosenEngine<'_>,
     combination: Combination,
-    workload: &WorkloadFacts,
+    workload: &WorkloadEntry,
     seed: u64,
 ) -> Cell {
     let label = choice.label();
@@ -223,7 +229,7 @@ fn cell(
     let engine_settings = engine_settings(choice, &combination, promise);
     // A dataset is loaded the same way whatever the durability of its trials.
     let load_settings = self::engine_settings(choice, &combination, Settings::new());
-    let dataset = (workload.dataset)(settings, seed);
+    let dataset = (workload.dataset)(settings, Seed(seed));
     let shaping: String = choice
         .file
         .settings
@@ -237,7 +243,18 @@ fn cell(
         true => dataset_id.push_str(&format!("-{:08x}", short_hash(&shaping))),
         false => dataset_id.push_str(&shaping),
     }
-    Cell { engine, key, combination, engine_settings, load_settings, dataset, dataset_id, fate }
+    let steps = Vec::new();
+    Cell {
+        engine,
+        key,
+        combination,
+        steps,
+        engine_settings,
+        load_settings,
+        dataset,
+        dataset_id,
+        fate,
+    }
 }
 
 /// FNV-1a, 32 bits (draft-eastlake-fnv): the same text has the same number in every version of this program.
@@ -314,13 +331,16 @@ fn lay_out(
     (blocks, trials)
 }
 
-/// Cells that agree on all that is fixed when an engine starts get the same number.
+/// Cells that agree on all that is fixed when an engine starts get the same number. A trial with steps changes its
+/// dataset for good, so none other can share its start.
 fn starts(cells: &[&Cell]) -> Vec<CellToOrder> {
-    let mut seen: Vec<(usize, &str, &Settings)> = Vec::new();
+    let mut seen: Vec<(usize, &str, &Settings, Option<usize>)> = Vec::new();
     cells
         .iter()
-        .map(|cell| {
-            let start = (cell.engine, cell.dataset_id.as_str(), &cell.engine_settings);
+        .enumerate()
+        .map(|(index, cell)| {
+            let alone = (!cell.steps.is_empty()).then_some(index);
+            let start = (cell.engine, cell.dataset_id.as_str(), &cell.engine_settings, alone);
             let number = seen.iter().position(|earlier| *earlier == start).unwrap_or_else(|| {
                 seen.push(start);
                 seen.len() - 1
@@ -349,6 +369,7 @@ fn planned_trial(cell: &Cell, engine: &ChosenEngine<'_>) -> PlannedTrial {
         dataset: cell.dataset_id.clone(),
         factors: values(&cell.combination.factors),
         load: cell.combination.load.clone(),
+        steps: cell.steps.clone(),
         settings: values(&cell.combination.workload),
         engine_settings: values(&cell.engine_settings),
         fate: cell.fate.clone(),
@@ -458,6 +479,16 @@ fn list_work(
         .count();
     work.block_bytes = blocks.iter().map(|block| disk_bytes[block.dataset.as_str()]).collect();
     let run = trials.iter().filter(|trial| trial.fate == Fate::Run);
-    work.trial_seconds = run.map(|trial| trial.load.warmup_s + trial.load.measured_s).collect();
+    work.trial_seconds = run.map(|trial| seconds_of(trial, chosen)).collect();
     (datasets, work)
+}
+
+/// How long a trial is expected to measure.
+fn seconds_of(trial: &PlannedTrial, chosen: &[ChosenEngine<'_>]) -> f64 {
+    if trial.steps.is_empty() {
+        return trial.load.warmup_s + trial.load.measured_s;
+    }
+    let engine = chosen.iter().find(|engine| engine.label() == trial.engine);
+    let load_rows_per_s = engine.map_or(1.0, |engine| engine.file.estimates.load_rows_per_s);
+    trial.steps.iter().map(|step| step.expected_seconds(load_rows_per_s)).sum()
 }

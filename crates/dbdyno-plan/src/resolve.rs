@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use dbdyno_workload::{Parameter, Setting, Settings};
+use dbdyno_workload::{Parameter, Setting, Settings, WorkloadEntry};
 
-use crate::catalogue::{ChosenEngine, WorkloadFacts};
+use crate::catalogue::ChosenEngine;
 use crate::engine_file::EngineFile;
 use crate::experiment::{ENGINE_SETTING, ExperimentFile, REPEAT, REPEATS_MAX, Scale};
 use crate::harness::{self, EVERY_BLOCK, Load};
@@ -58,7 +58,7 @@ pub(crate) struct Combination {
 
 /// What keys are checked against.
 pub(crate) struct Known<'a> {
-    pub(crate) workload: &'a WorkloadFacts,
+    pub(crate) workload: &'a WorkloadEntry,
     pub(crate) engines: &'a [EngineFile],
     pub(crate) chosen: &'a [ChosenEngine<'a>],
 }
@@ -226,7 +226,7 @@ impl Resolved {
     pub(crate) fn combination(
         &self,
         mut number: u64,
-        workload: &WorkloadFacts,
+        workload: &WorkloadEntry,
     ) -> Result<Combination, InputError> {
         let mut factors = BTreeMap::new();
         for factor in self.factors.iter().rev() {
@@ -251,8 +251,9 @@ impl Resolved {
         let load = Load::from_settings(&harness)
             .map_err(|misfit| self.misfit(misfit.key, misfit.message))?;
         let workload_settings = complete(workload.parameters);
-        (workload.validate)(&workload_settings)
-            .map_err(|(key, message)| self.misfit(&key, &format!("does not fit: {message}")))?;
+        (workload.validate)(&workload_settings).map_err(|error| {
+            self.misfit(&error.key, &format!("does not fit: {}", error.message))
+        })?;
         let engine = given
             .iter()
             .filter_map(|(key, value)| {

@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 
 use dbdyno_plan::*;
-use dbdyno_workload::{Kind, Parameter, Setting, Settings};
+use dbdyno_workload::{
+    DatasetFacts, Kind, Parameter, Seed, Setting, SettingError, Settings, WorkloadEntry,
+};
 
 fn check_keys(text: &str) -> Result<(), String> {
     match text == "single" || text.starts_with("hotspot(") {
@@ -32,22 +34,27 @@ const PARAMETERS: &[Parameter] = &[
     Parameter { name: "keys", kind: Kind::Syntax(check_keys), default: "single", about: "" },
 ];
 
-const WORKLOADS: &[WorkloadFacts] = &[WorkloadFacts {
+const WORKLOADS: &[WorkloadEntry] = &[WorkloadEntry {
     name: "hot_row",
     version: 1,
     about: "",
     parameters: PARAMETERS,
+    roles: &[],
+    tasks: &[],
     needs: &["update-by-key"],
     check_needs: &["read-by-key", "counter-check"],
     validate: |settings| match integer(settings, "rows") < 10 {
-        true => Err(("rows".to_string(), "at least 10 are needed here".to_string())),
+        true => Err(SettingError {
+            key: "rows".to_string(),
+            message: "at least 10 are needed here".to_string(),
+        }),
         false => Ok(()),
     },
     not_run: |settings, dop| {
         (u64::from(dop) < integer(settings, "tables"))
             .then(|| "fewer clients than tables".to_string())
     },
-    dataset: |settings, seed| {
+    dataset: |settings, Seed(seed)| {
         let rows = 8 * integer(settings, "rows");
         let age = match settings["age"] {
             Setting::Number(age) => age,

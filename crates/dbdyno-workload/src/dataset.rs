@@ -4,6 +4,7 @@
 //! Ageing is a replayable list of increments that follows loading. Loading and reading belong to the drivers; start
 //! with [`Dataset::write_filler`] and [`Dataset::age_updates`].
 
+use crate::DatasetFacts;
 use crate::rng::{Random, Seed};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,6 +14,18 @@ pub const DATASET_FORMAT: u32 = 1;
 
 /// Filler letters: 64 of them, so that six random bits make eight bits of text and a compressor can save a quarter.
 const LETTERS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
+
+/// Fills `text` with random letters.
+pub(crate) fn write_letters(random: &mut Random, text: &mut [u8]) {
+    // Ten letters take 60 of the 64 bits.
+    for chunk in text.chunks_mut(10) {
+        let mut bits = random.bits();
+        for letter in chunk {
+            *letter = LETTERS[(bits & 63) as usize];
+            bits >>= 6;
+        }
+    }
+}
 
 /// One row of one table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,15 +56,7 @@ impl Dataset {
     pub fn write_filler(&self, id: RowId, buffer: &mut Vec<u8>) {
         buffer.resize(self.filler_bytes as usize, 0);
         let row_seed = self.seed.derive("dataset filler", u64::from(id.table)).absorb(id.row);
-        let mut random = Random::new(row_seed);
-        // Ten letters take 60 of the 64 bits.
-        for chunk in buffer.chunks_mut(10) {
-            let mut bits = random.bits();
-            for letter in chunk {
-                *letter = LETTERS[(bits & 63) as usize];
-                bits >>= 6;
-            }
-        }
+        write_letters(&mut Random::new(row_seed), buffer);
     }
 
     /// Whether `filler` is what [`Dataset::write_filler`] gives for this row.
@@ -60,6 +65,17 @@ impl Dataset {
         let mut expected = Vec::new();
         self.write_filler(id, &mut expected);
         expected == filler
+    }
+
+    /// What planning needs to know of it.
+    #[must_use]
+    pub fn facts(&self) -> DatasetFacts {
+        DatasetFacts {
+            fingerprint: self.fingerprint(),
+            rows: self.rows * u64::from(self.tables),
+            bytes: self.bytes_estimate(),
+            aging_updates: self.age_updates().left(),
+        }
     }
 
     /// Sixteen hexadecimal digits that differ for datasets that differ in format or in any field. A stored dataset

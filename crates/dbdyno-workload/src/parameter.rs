@@ -173,6 +173,38 @@ pub fn complete(parameters: &[Parameter], given: &Settings) -> Result<Settings, 
     parameters.iter().map(value).collect()
 }
 
+/// The whole number under this name, from settings that [`complete`] has gone through.
+pub(crate) fn integer(settings: &Settings, name: &str) -> u64 {
+    match settings[name] {
+        Setting::Integer(value) => value,
+        _ => unreachable!("complete() has checked the type of {name}"),
+    }
+}
+
+/// The real number under this name.
+pub(crate) fn number(settings: &Settings, name: &str) -> f64 {
+    match settings[name] {
+        Setting::Number(value) => value,
+        _ => unreachable!("complete() has checked the type of {name}"),
+    }
+}
+
+/// The word under this name.
+pub(crate) fn text<'a>(settings: &'a Settings, name: &str) -> &'a str {
+    match &settings[name] {
+        Setting::Text(value) => value,
+        _ => unreachable!("complete() has checked the type of {name}"),
+    }
+}
+
+/// The flag under this name.
+pub(crate) fn flag(settings: &Settings, name: &str) -> bool {
+    match settings[name] {
+        Setting::Flag(value) => value,
+        _ => unreachable!("complete() has checked the type of {name}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     //! Shows which values each kind takes, and what the messages for the others say.

@@ -60,9 +60,9 @@ impl ModelEngine {
         let old = self.counter(id);
         self.undo.push((id, old));
         let new = match action {
-            Action::Read => old,
             Action::Increment => old + 1,
             Action::Assign(value) => value,
+            _ => old,
         };
         self.counters.insert(id, new);
     }

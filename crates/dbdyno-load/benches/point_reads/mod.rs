@@ -3,11 +3,11 @@
 //! Not a bench itself. The other side of each is a hand-written loop over the same library, database and keys.
 #![allow(clippy::print_stdout, missing_docs)]
 
-use dbdyno_load::arrival::{ArrivalLaw, ArrivalPlan};
+use dbdyno_load::arrival::ArrivalPlan;
 use dbdyno_load::clock::{Ns, SECOND};
 use dbdyno_load::driver::{Driver, OpenOptions};
 use dbdyno_load::instrument::Totals;
-use dbdyno_load::measure::{Shape, measure};
+use dbdyno_load::measure::{RoleShape, Shape, Subject, Until, measure};
 use dbdyno_workload::rng::Seed;
 use dbdyno_workload::{Action, Request, RequestStream};
 
@@ -40,15 +40,18 @@ impl RequestStream for Rows {
 /// Nanoseconds of a read through the request loop.
 pub fn through_the_loop<D: Driver>(driver: &D) -> f64 {
     let shape = Shape {
-        clients: 1,
-        tables: 1,
-        classes: 1,
-        arrival: ArrivalPlan { law: ArrivalLaw::Closed, rates_per_s: Vec::new() },
+        roles: vec![RoleShape {
+            clients: 1,
+            arrival: ArrivalPlan::closed(),
+            classes: 0..1,
+            seed: Seed(1),
+        }],
+        subject: Subject::Counters(1),
         warmup_ns: ROUND_NS / 10,
+        until: Until::Time,
         measured_ns: ROUND_NS,
         drain_limit_ns: SECOND,
         retries_max: u32::MAX,
-        seed: Seed(1),
     };
     let mut totals = Totals::default();
     measure(driver, &shape, |_| Rows(0), &mut totals).expect("one client starts");

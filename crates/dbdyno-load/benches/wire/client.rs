@@ -3,11 +3,13 @@
 
 use crate::peer::{Cost, Task, Work};
 use crate::server::Kind;
-use dbdyno_load::arrival::{ArrivalLaw, ArrivalPlan};
+use dbdyno_load::arrival::ArrivalPlan;
 use dbdyno_load::clock::SECOND;
 use dbdyno_load::driver::{Driver, DriverError, OpenOptions};
 use dbdyno_load::instrument::Totals;
-use dbdyno_load::measure::{Boundary, Observer, Shape, measure};
+use dbdyno_load::measure::{
+    Boundary, ClientId, Observer, RoleShape, Shape, Subject, Until, measure,
+};
 use dbdyno_load::recorder::Interval;
 use dbdyno_load::server::{ClientOptions, EventQueue};
 use dbdyno_load::wire::has_io_uring;
@@ -101,15 +103,18 @@ pub fn run(
 ) -> Result<Cost, DriverError> {
     let Task { clients, length_s: length, work } = task;
     let shape = Shape {
-        clients,
-        tables: 1,
-        classes: 1,
-        arrival: ArrivalPlan { law: ArrivalLaw::Closed, rates_per_s: Vec::new() },
+        roles: vec![RoleShape {
+            clients,
+            arrival: ArrivalPlan::closed(),
+            classes: 0..1,
+            seed: Seed(1),
+        }],
+        subject: Subject::Counters(1),
         warmup_ns: SECOND / 2,
+        until: Until::Time,
         measured_ns: length * SECOND,
         drain_limit_ns: SECOND,
         retries_max: u32::MAX,
-        seed: Seed(1),
     };
     if event_queue == EventQueue::IoUring && !has_io_uring() {
         return Err(DriverError::new("the kernel has no io_uring for us"));
@@ -118,7 +123,7 @@ pub fn run(
     let mut watch = Watch::default();
     with_driver!(kind.name(), D => {
         let driver = D::open(&options)?;
-        let stream_of = |client| {
+        let stream_of = |ClientId { client, .. }| {
             let state = u64::from(client + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             Rows { state, rows: kind.rows(), work }
         };

@@ -8,6 +8,7 @@ use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -194,7 +195,8 @@ impl Server {
         // Its other lines are about how it was built.
         let version = version_of(program)?.lines().next().unwrap_or_default().to_owned();
         let version = format!("FerretDB on SQLite, {version}");
-        let (data, socket) = (directory.path().join("data"), directory.path().join("socket"));
+        let (data, socket) =
+            (directory.path().join("data"), directory.path().join("ferretdb.sock"));
         std::fs::create_dir(&data).map_err(|error| error.to_string())?;
         if is_root() {
             chown(&data, Some(NOBODY), Some(NOBODY)).map_err(|error| error.to_string())?;
@@ -255,7 +257,11 @@ impl Drop for Server {
 }
 
 fn directory() -> Result<TempDir, String> {
-    let directory = TempDir::with_prefix_in("dbdyno-wire-", "/tmp");
+    // Without capitals: the library that go-ycsb connects with turns them into small letters in a socket's path.
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let name = format!("dbdyno-wire-{}-{number}", std::process::id());
+    let directory = tempfile::Builder::new().prefix(&name).rand_bytes(0).tempdir_in("/tmp");
     let directory = directory.map_err(|error| format!("a directory in /tmp: {error}"))?;
     if is_root() {
         chown(directory.path(), Some(NOBODY), Some(NOBODY)).map_err(|error| error.to_string())?;

@@ -5,7 +5,7 @@
 //! directly, because what its wrappers add is what this project measures.
 
 use super::{Client, Driver, DriverError, FillRow, OpenOptions, Receipt, Row};
-use crate::outcome::{Failure, FailureClass, Outcome};
+use crate::outcome::{Failure, FailureClass, NOT_MADE_FOR, Outcome};
 use dbdyno_workload::{Action, Request, RowId};
 use lmdb_master_sys as ffi;
 use std::collections::BTreeMap;
@@ -415,6 +415,7 @@ impl Client for LmdbClient {
             Action::Read => self.read(database, request.row),
             Action::Increment => self.update(database, request.row, |old| old.wrapping_add(1)),
             Action::Assign(value) => self.update(database, request.row, |_| value),
+            _ => NOT_MADE_FOR,
         }
     }
 }

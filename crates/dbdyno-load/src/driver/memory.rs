@@ -1,7 +1,7 @@
 //! Tables in this process's memory, for tests: correct, quick, gone when it is dropped. Never behind a published figure.
 
 use super::{Client, Driver, DriverError, FillRow, OpenOptions, Receipt, Row};
-use crate::outcome::{Failure, FailureClass, Outcome};
+use crate::outcome::{Failure, FailureClass, NOT_MADE_FOR, Outcome};
 use dbdyno_workload::{Action, Request, RowId};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -121,6 +121,7 @@ impl Client for MemoryClient {
                 counter.fetch_add(1, Ordering::Relaxed);
             }
             Action::Assign(value) => counter.store(value, Ordering::Relaxed),
+            _ => return NOT_MADE_FOR,
         }
         Outcome::Acknowledged
     }

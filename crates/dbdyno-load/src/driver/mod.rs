@@ -17,6 +17,7 @@ pub mod wiredtiger;
 use crate::outcome::Outcome;
 use crate::recorder::Recorder;
 use crate::server::{ClientOptions, Server};
+use crate::tables::{SharedUse, Tables, no_tables};
 use crate::worker::{Lane, Limits, WorkerEnd, work};
 use dbdyno_workload::{Request, RequestStream, RowId};
 use std::collections::BTreeMap;
@@ -254,6 +255,20 @@ pub trait Driver: Sized + Sync {
 
     /// A new connection to tables 0 to `tables` - 1, ready to execute.
     fn connect(&self, tables: u16) -> Result<Self::Client, DriverError>;
+
+    /// The control plane over tables of a schema, if this driver has such tables.
+    fn tables(&self) -> Option<&dyn Tables> {
+        None
+    }
+
+    /// A new connection to tables of a schema, ready to execute. What can be asked depends on what there is: queries
+    /// over indexes only once they are made.
+    ///
+    /// # Errors
+    /// The engine's, and if this driver has no such tables.
+    fn connect_to(&self, _using: &SharedUse) -> Result<Self::Client, DriverError> {
+        Err(no_tables())
+    }
 
     /// Worker threads that serve so many clients. A call into an engine library blocks its thread, so there each
     /// client has its own; a server's clients wait on sockets, and a few threads serve them all.

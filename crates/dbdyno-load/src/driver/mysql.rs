@@ -4,14 +4,19 @@
 //! [`Connection`]s with a [`MysqlSession`]. The storage engine is a setting; how the server is started, made durable
 //! and settled is its engine file's business.
 
+mod tables;
+
 use super::{Driver, DriverError, FillRow, OpenOptions, Receipt, Row};
 use crate::server::{ClientOptions, MARKER, Server, Statements, not_ours};
+use crate::tables::{SharedUse, Tables};
 use crate::wire::connection::{Connection, Open};
 use crate::wire::mysql::Fault;
 use crate::wire::mysql::control::{Answer, Control, Value};
 use crate::wire::mysql::session::{MysqlSession, Speech, TableStatements};
+use crate::wire::mysql::table_speech::TableSpeech;
 use crate::wire::stream::Stream;
 use dbdyno_workload::RowId;
+use dbdyno_workload::insert_benchmark::Purchase;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -364,6 +369,23 @@ impl Driver for Mysql {
     }
 
     fn connect(&self, tables: u16) -> Result<Self::Client, DriverError> {
+        let tables = Subject::Counters(tables);
+        let opener = Opener { server: self.server.clone(), client: self.client, tables };
+        Connection::open(Arc::new(opener), &self.client)
+    }
+
+    fn tables(&self) -> Option<&dyn Tables> {
+        Some(self)
+    }
+
+    fn connect_to(&self, using: &SharedUse) -> Result<Self::Client, DriverError> {
+        let index = using.index_name(0, 0);
+        let indexes = format!(
+            "SELECT count(*) FROM information_schema.STATISTICS \
+             WHERE TABLE_SCHEMA = DATABASE() AND INDEX_NAME = '{index}'"
+        );
+        let is_indexed = number(&self.single(&indexes)?).is_some_and(|count| count > 0);
+        let tables = Subject::OfSchema { using: using.clone(), is_indexed };
         let opener = Opener { server: self.server.clone(), client: self.client, tables };
         Connection::open(Arc::new(opener), &self.client)
     }
@@ -377,16 +399,33 @@ impl Driver for Mysql {
 struct Opener {
     server: Server,
     client: ClientOptions,
-    tables: u16,
+    tables: Subject,
+}
+
+/// What a connection is about.
+enum Subject {
+    /// So many tables of counters.
+    Counters(u16),
+    /// Tables of a schema.
+    OfSchema { using: SharedUse, is_indexed: bool },
 }
 
 impl Opener {
     fn prepare(&self, control: &mut Control) -> Result<Speech, Fault> {
+        let tables = match &self.tables {
+            Subject::OfSchema { using, is_indexed } => {
+                let prepare = |table| tables::prepare(control, using, table, *is_indexed);
+                let tables = (0..using.tables).map(prepare).collect::<Result<_, _>>()?;
+                let (using, purchase) = (using.clone(), Purchase::default());
+                return Ok(Speech::OfSchema(TableSpeech { using, tables, purchase }));
+            }
+            Subject::Counters(tables) => *tables,
+        };
         if self.client.statements == Statements::Text {
             return Ok(Speech::Text);
         }
-        let mut prepared = Vec::with_capacity(usize::from(self.tables));
-        for table in 1..=self.tables {
+        let mut prepared = Vec::with_capacity(usize::from(tables));
+        for table in 1..=tables {
             let mut prepare =
                 |text: &str| control.prepare(&text.replace("TABLE", &format!("t{table}")));
             prepared.push(TableStatements {

@@ -7,9 +7,11 @@ mod control;
 mod login;
 mod message;
 mod session;
+mod tables;
 
 use super::{Driver, DriverError, FillRow, OpenOptions, Receipt, Row};
 use crate::server::{ClientOptions, MARKER, Server, Statements, not_ours};
+use crate::tables::{SharedUse, Tables};
 use crate::wire::connection::{Connection, Open};
 use crate::wire::stream::Stream;
 use control::Conversation;
@@ -20,6 +22,7 @@ use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tables::{Prepared, TablePhrases};
 
 /// Updates that aging sends in one message.
 const AGE_BATCH: usize = 500;
@@ -74,26 +77,43 @@ struct Opener {
 impl Open<PostgresSession> for Opener {
     fn open(&self) -> Result<(Stream, PostgresSession), DriverError> {
         let mut conversation = login::log_in(&self.server)?;
-        if self.client.statements == Statements::Prepared {
-            prepare(&mut conversation, self.tables)?;
+        match self.phrases.tables_of_schema() {
+            Some(phrases) => prepare_all(&mut conversation, &phrases.to_prepare())?,
+            None if self.client.statements == Statements::Prepared => {
+                prepare_all(&mut conversation, &counter_statements(self.tables))?;
+            }
+            None => {}
         }
         let session = PostgresSession::new(self.phrases.clone(), self.client.pipeline);
         Ok((conversation.into_stream(), session))
     }
 }
 
-/// Prepares every statement of every table, in one round trip.
-fn prepare(conversation: &mut Conversation, tables: u16) -> Result<(), DriverError> {
+/// The statements over tables of counters. Types of parameters are left to the server: they are those of the columns.
+fn counter_statements(tables: u16) -> Vec<Prepared> {
+    let of_table = |table| {
+        (0..STATEMENTS.len()).map(move |statement| Prepared {
+            name: statement_name(table, statement),
+            sql: sql(table, statement),
+            types: Vec::new(),
+        })
+    };
+    (0..tables).flat_map(of_table).collect()
+}
+
+/// Prepares statements, in one round trip.
+fn prepare_all(
+    conversation: &mut Conversation,
+    statements: &[Prepared],
+) -> Result<(), DriverError> {
     let mut message = Vec::new();
-    for table in 0..tables {
-        for statement in 0..STATEMENTS.len() {
-            append(&mut message, b'P', |out| {
-                append_text(out, &statement_name(table, statement));
-                append_text(out, &sql(table, statement));
-                // Types of parameters are left to the server: they are those of the columns.
-                out.extend_from_slice(&[0, 0]);
-            });
-        }
+    for Prepared { name, sql, types } in statements {
+        append(&mut message, b'P', |out| {
+            append_text(out, name);
+            append_text(out, sql);
+            out.extend_from_slice(&(types.len() as u16).to_be_bytes());
+            types.iter().for_each(|number| out.extend_from_slice(&number.to_be_bytes()));
+        });
     }
     append(&mut message, b'S', |_| ());
     conversation.send(&message)?;
@@ -318,6 +338,19 @@ impl Driver for Postgres {
         *shared = Some(opener.clone());
         drop(shared);
         Connection::open(opener, &self.client)
+    }
+
+    fn tables(&self) -> Option<&dyn Tables> {
+        Some(self)
+    }
+
+    fn connect_to(&self, using: &SharedUse) -> Result<Self::Client, DriverError> {
+        let index = using.index_name(0, 0);
+        let indexes = format!("SELECT count(*) FROM pg_indexes WHERE indexname = '{index}'");
+        let is_indexed = self.value(&indexes)?.is_some_and(|count| count != "0");
+        let phrases = Arc::new(Phrases::of_schema(TablePhrases::new(using, is_indexed)));
+        let (server, client) = (self.server.clone(), self.client);
+        Connection::open(Arc::new(Opener { server, client, tables: 0, phrases }), &self.client)
     }
 
     fn threads(&self, clients: u32) -> u32 {

@@ -4,8 +4,11 @@
 //! stepped directly. Waiting for the write lock is SQLite's busy handler, which is a named setting here and counts
 //! what it does.
 
+mod tables;
+
 use super::{Client, ClientCounters, Driver, DriverError, FillRow, OpenOptions, Receipt, Row};
-use crate::outcome::{Failure, FailureClass, Outcome};
+use crate::outcome::{Failure, FailureClass, NOT_MADE_FOR, Outcome};
+use crate::tables::{SharedUse, Tables};
 use dbdyno_workload::{Action, Request, RowId};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, ffi, params};
 use std::collections::BTreeMap;
@@ -14,6 +17,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use tables::TableClient;
 
 const FILE: &str = "dbdyno.sqlite";
 const MS_NS: u64 = 1_000_000;
@@ -149,6 +153,24 @@ fn pragma_text(connection: &Connection, name: &str) -> Result<String, DriverErro
 }
 
 impl Sqlite {
+    /// A client that has prepared nothing yet.
+    fn new_client(&self) -> Result<SqliteClient, DriverError> {
+        let connection = open_connection(&self.path, &self.pragmas)?;
+        // The box is kept by pointer from here on, because SQLite holds the same pointer; the client frees it.
+        let busy = Box::into_raw(Box::new(BusyState {
+            handler: self.busy_handler,
+            timeout_ns: self.busy_timeout_ns,
+            waited_ns: 0,
+            counters: ClientCounters::default(),
+        }));
+        let client = SqliteClient { statements: Vec::new(), tables: None, busy, connection };
+        // SAFETY: the handle is open; `on_busy` matches the pointer's type, which lives as long as the client.
+        unsafe {
+            ffi::sqlite3_busy_handler(client.connection.handle(), Some(on_busy), busy.cast())
+        };
+        Ok(client)
+    }
+
     fn control(&self) -> MutexGuard<'_, Connection> {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -285,20 +307,18 @@ impl Driver for Sqlite {
         Ok(())
     }
 
+    fn tables(&self) -> Option<&dyn Tables> {
+        Some(self)
+    }
+
+    fn connect_to(&self, using: &SharedUse) -> Result<SqliteClient, DriverError> {
+        let mut client = self.new_client()?;
+        client.tables = Some(TableClient::prepare(&mut client, using)?);
+        Ok(client)
+    }
+
     fn connect(&self, tables: u16) -> Result<SqliteClient, DriverError> {
-        let connection = open_connection(&self.path, &self.pragmas)?;
-        // The box is kept by pointer from here on, because SQLite holds the same pointer; the client frees it.
-        let busy = Box::into_raw(Box::new(BusyState {
-            handler: self.busy_handler,
-            timeout_ns: self.busy_timeout_ns,
-            waited_ns: 0,
-            counters: ClientCounters::default(),
-        }));
-        let mut client = SqliteClient { statements: Vec::new(), busy, connection };
-        // SAFETY: the handle is open; `on_busy` matches the pointer's type, which lives as long as the client.
-        unsafe {
-            ffi::sqlite3_busy_handler(client.connection.handle(), Some(on_busy), busy.cast())
-        };
+        let mut client = self.new_client()?;
         for table in 1..=tables {
             let sql = |text: &str| text.replace("TABLE", &format!("t{table}"));
             client.prepare(&sql("SELECT counter, filler FROM TABLE WHERE id = ?1"))?;
@@ -309,6 +329,9 @@ impl Driver for Sqlite {
     }
 }
 
+/// A prepared statement. It belongs to the connection that prepared it.
+type Statement = *mut ffi::sqlite3_stmt;
+
 /// Statements per table, in the order in which `connect` prepares them.
 const READ: usize = 0;
 const INCREMENT: usize = 1;
@@ -317,7 +340,10 @@ const STATEMENTS: usize = 3;
 
 /// One connection with its prepared statements.
 pub struct SqliteClient {
-    statements: Vec<*mut ffi::sqlite3_stmt>,
+    /// All of them; those over counters come first.
+    statements: Vec<Statement>,
+    /// What it asks of tables of a schema, if it was connected to some.
+    tables: Option<TableClient>,
     busy: *mut BusyState,
     connection: Connection,
 }
@@ -341,7 +367,7 @@ impl Drop for SqliteClient {
 }
 
 impl SqliteClient {
-    fn prepare(&mut self, sql: &str) -> Result<(), DriverError> {
+    fn prepare(&mut self, sql: &str) -> Result<Statement, DriverError> {
         let text = CString::new(sql).expect("our statements hold no zero byte");
         let mut statement = ptr::null_mut();
         // SAFETY: the connection is open and the text is a C string; `statement` receives the result.
@@ -359,11 +385,17 @@ impl SqliteClient {
             return Err(DriverError::new(format!("sqlite: cannot prepare \"{sql}\": code {code}")));
         }
         self.statements.push(statement);
-        Ok(())
+        Ok(statement)
+    }
+
+    fn has_index(&self, name: &str) -> Result<bool, DriverError> {
+        let sql = "SELECT count(*) FROM sqlite_master WHERE type = 'index' AND name = ?1";
+        let count: i64 = self.connection.query_row(sql, [name], |row| row.get(0))?;
+        Ok(count > 0)
     }
 
     /// Runs a prepared update to its end; auto-commit happens inside the step.
-    fn update(&mut self, statement: *mut ffi::sqlite3_stmt) -> Outcome {
+    fn update(&mut self, statement: Statement) -> Outcome {
         // SAFETY: the statement belongs to this connection, has its parameters bound, and is reset after each use.
         let (code, changed) = unsafe {
             let code = ffi::sqlite3_step(statement);
@@ -379,7 +411,19 @@ impl SqliteClient {
         }
     }
 
-    fn read(&mut self, statement: *mut ffi::sqlite3_stmt) -> Outcome {
+    /// A request over tables of a schema.
+    fn execute_on_tables(&mut self, request: &Request) -> Outcome {
+        // SAFETY: the connection is open as long as the client.
+        let handle = unsafe { self.connection.handle() };
+        // SAFETY: as above; the count is that of the statement that has just ended.
+        let changes = || unsafe { ffi::sqlite3_changes64(handle) } as u64;
+        match &mut self.tables {
+            Some(tables) => tables.execute(request, changes),
+            None => NOT_MADE_FOR,
+        }
+    }
+
+    fn read(&mut self, statement: Statement) -> Outcome {
         // SAFETY: as in `update`; the column pointers are used before the statement is reset.
         let code = unsafe {
             let code = ffi::sqlite3_step(statement);
@@ -422,6 +466,12 @@ impl Client for SqliteClient {
             Action::Read => READ,
             Action::Increment => INCREMENT,
             Action::Assign(_) => ASSIGN,
+            Action::Insert(_)
+            | Action::Delete(_)
+            | Action::Range { .. }
+            | Action::Points { .. } => {
+                return self.execute_on_tables(request);
+            }
         };
         let statement = self.statements[usize::from(request.table) * STATEMENTS + kind];
         // SAFETY: the statement belongs to this connection and is reset, so parameters may be bound.

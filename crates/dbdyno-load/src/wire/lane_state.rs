@@ -5,7 +5,7 @@ use super::connection::{Connection, Link, lost};
 use crate::clock::Ns;
 use crate::outcome::{Failure, Outcome};
 use crate::recorder::{LATE_NS, Recorder, RequestTimes};
-use crate::worker::{Lane, Limits};
+use crate::worker::{Lane, Limits, WAIT_NS};
 use dbdyno_workload::{Request, RequestStream};
 use std::collections::VecDeque;
 
@@ -29,6 +29,8 @@ pub(super) struct LaneState<'a, S, R> {
     again: VecDeque<Made>,
     /// When the next request is due, if that was asked already and the request was not made.
     next_due: Option<Ns>,
+    /// When to ask again, if the lane's stream waits for other clients.
+    asks_again: Option<Ns>,
     /// Whether the lane has been able to send since before its next request was due.
     was_idle: bool,
     /// Whether it stands in the heap of lanes that are early.
@@ -55,6 +57,7 @@ impl<'a, S: Session, R: RequestStream> LaneState<'a, S, R> {
             under_way: VecDeque::with_capacity(pipeline),
             again: VecDeque::with_capacity(pipeline),
             next_due: None,
+            asks_again: None,
             was_idle: false,
             is_early: false,
             is_finished: false,
@@ -100,7 +103,15 @@ impl<'a, S: Session, R: RequestStream> LaneState<'a, S, R> {
     /// The next request, if it is due.
     #[inline]
     fn make_next(&mut self, now: Ns, recorder: &mut Recorder<'_>, limits: &Limits) -> Option<Made> {
-        let due = self.next_due.take().unwrap_or_else(|| self.lane.arrival.next_due(now));
+        let stream = &self.lane.stream;
+        if !stream.is_over() && stream.is_waiting() && now < limits.end {
+            self.asks_again = Some(now + WAIT_NS);
+            return None;
+        }
+        let due = match stream.is_over() || stream.is_waiting() {
+            true => limits.end,
+            false => self.next_due.take().unwrap_or_else(|| self.lane.arrival.next_due(now)),
+        };
         if due > now || due >= limits.end {
             self.next_due = Some(due);
             self.was_idle = true;
@@ -119,8 +130,11 @@ impl<'a, S: Session, R: RequestStream> LaneState<'a, S, R> {
     /// When the lane wants to go on, if it waits for a due time and does not yet stand in the heap.
     #[inline]
     pub fn early_until(&mut self, limits: &Limits) -> Option<Ns> {
-        let due = self.next_due?;
-        let is_new = !self.is_early && due < limits.end && self.connection.link.is_some();
+        let due = match self.asks_again.take() {
+            Some(moment) => moment.min(limits.end),
+            None => self.next_due.filter(|&due| due < limits.end)?,
+        };
+        let is_new = !self.is_early && self.connection.link.is_some();
         self.is_early |= is_new;
         is_new.then_some(due)
     }
@@ -163,7 +177,11 @@ impl<'a, S: Session, R: RequestStream> LaneState<'a, S, R> {
             self.drop_link(lost(0), now, recorder, limits);
         }
         for made in self.again.drain(..) {
+            self.lane.stream.refused(&made.request);
             recorder.refused(made.request.class);
+        }
+        if self.lane.stream.is_over() {
+            return 0;
         }
         let next = self.next_due.filter(|&due| due < limits.end).map_or(0, |_| 1);
         next + self.lane.arrival.count_rest(now, limits.end)
@@ -199,6 +217,7 @@ impl<R: RequestStream> Ends<'_, '_, R> {
                     self.recorder.retried(class);
                     self.again.push_back(made);
                 } else {
+                    self.stream.refused(&made.request);
                     self.recorder.refused(class);
                 }
             }

@@ -36,6 +36,32 @@ impl RequestStream for Counting {
     }
 }
 
+/// A stream that ends after so many requests.
+pub struct Ending {
+    pub class: u8,
+    pub left: u64,
+    pub counting: Counting,
+}
+
+impl RequestStream for Ending {
+    fn next(&mut self) -> Request {
+        self.left -= 1;
+        Request { class: self.class, ..self.counting.next() }
+    }
+
+    fn is_over(&self) -> bool {
+        self.left == 0
+    }
+
+    fn acknowledged(&mut self, request: &Request) {
+        self.counting.acknowledged(request);
+    }
+
+    fn unknown(&mut self, request: &Request) {
+        self.counting.unknown(request);
+    }
+}
+
 /// A driver on a server with one table of ten rows, in a database that is made if it is not there.
 pub fn loaded<D: Driver>(options: &OpenOptions) -> D {
     D::create_database(options).expect("a database");

@@ -5,6 +5,7 @@
 
 use super::stream::describe_value;
 use super::{Assignment, HotRow, Ledger, Update};
+use crate::check_report::CheckReport;
 use crate::dataset::RowId;
 use crate::distribution::KeyDistribution;
 
@@ -43,41 +44,6 @@ pub struct Evidence<'a> {
     pub ledgers: &'a [Ledger],
     /// Rows that the workload should have left alone; may be empty when tables have one row.
     pub sampled: &'a [SampledRow],
-}
-
-/// The verdict and its reasons.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct CheckReport {
-    /// What was found right, one sentence each.
-    pub statements: Vec<String>,
-    /// What was found wrong, one sentence each. A trial with any is Invalid.
-    pub failures: Vec<String>,
-    /// Updates that the engine acknowledged.
-    pub acknowledged: u64,
-    /// Updates of unknown fate. More than none is worth a warning.
-    pub unknown: u64,
-    /// Growth of all counters together; `assign` overwrites and has none.
-    pub difference: Option<i64>,
-    /// The DOP of the cell, to stand beside the next number.
-    pub dop: u32,
-    /// Clients with at least one acknowledged or unknown update.
-    pub active_clients: u32,
-}
-
-impl CheckReport {
-    /// Whether the engine kept its promises.
-    #[must_use]
-    pub fn passed(&self) -> bool {
-        self.failures.is_empty()
-    }
-
-    fn note(&mut self, right: bool, sentence: String) {
-        if right {
-            self.statements.push(sentence);
-        } else {
-            self.failures.push(sentence);
-        }
-    }
 }
 
 impl HotRow {

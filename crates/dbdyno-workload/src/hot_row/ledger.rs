@@ -38,7 +38,6 @@ impl Ledger {
     pub fn acknowledged(&mut self, request: &Request) {
         let table = &mut self.tables[usize::from(request.table)];
         match request.action {
-            Action::Read => {}
             Action::Increment => table.acknowledged += 1,
             Action::Assign(value) => {
                 table.acknowledged += 1;
@@ -47,6 +46,7 @@ impl Ledger {
                     self.unknown_values.retain(|&(table, _)| table != request.table);
                 }
             }
+            _ => {}
         }
     }
 
@@ -55,12 +55,12 @@ impl Ledger {
     pub fn unknown(&mut self, request: &Request) {
         let table = &mut self.tables[usize::from(request.table)];
         match request.action {
-            Action::Read => {}
             Action::Increment => table.unknown += 1,
             Action::Assign(value) => {
                 table.unknown += 1;
                 self.unknown_values.push((request.table, value));
             }
+            _ => {}
         }
     }
 

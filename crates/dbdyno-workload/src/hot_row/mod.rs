@@ -8,13 +8,15 @@ mod check;
 mod ledger;
 mod stream;
 
-pub use check::{CheckReport, Evidence, SampledRow, TableState};
+pub use crate::check_report::CheckReport;
+pub use check::{Evidence, SampledRow, TableState};
 pub use ledger::Ledger;
 pub use stream::HotRowStream;
 
+use crate::WorkloadEntry;
 use crate::dataset::Dataset;
 use crate::distribution::KeyDistribution;
-use crate::parameter::{Kind, Parameter, Setting, SettingError, Settings, complete};
+use crate::parameter::{Kind, Parameter, SettingError, Settings, complete, integer, number, text};
 use crate::rng::Seed;
 
 /// Name, as experiment files write it.
@@ -86,6 +88,24 @@ fn check_keys(text: &str) -> Result<(), String> {
     KeyDistribution::parse(text).map(|_| ())
 }
 
+/// Its entry in the list of workloads.
+pub const ENTRY: WorkloadEntry = WorkloadEntry {
+    name: NAME,
+    version: VERSION,
+    about: ABOUT,
+    parameters: PARAMETERS,
+    roles: &[],
+    tasks: &[],
+    needs: &["update-by-key"],
+    check_needs: &["counter-check"],
+    validate: |settings| HotRow::from_settings(settings).map(drop),
+    not_run: |settings, dop| HotRow::from_settings(settings).ok()?.not_run(dop),
+    dataset: |settings, seed| {
+        let workload = HotRow::from_settings(settings).expect("settings are validated first");
+        workload.dataset(seed).facts()
+    },
+};
+
 /// Which tables a client updates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Assignment {
@@ -141,10 +161,7 @@ impl HotRow {
             dataset_tables: integer(&settings, "dataset_tables") as u16,
             rows: integer(&settings, "rows"),
             filler_bytes: integer(&settings, "filler_bytes") as u32,
-            age: match settings["age"] {
-                Setting::Number(age) => age,
-                _ => unreachable!("complete() has checked the type of age"),
-            },
+            age: number(&settings, "age"),
             assignment: match text(&settings, "assignment") {
                 "roaming" => Assignment::Roaming,
                 "divided" => Assignment::Divided,
@@ -224,24 +241,11 @@ impl HotRow {
     }
 }
 
-fn integer(settings: &Settings, name: &str) -> u64 {
-    match settings[name] {
-        Setting::Integer(value) => value,
-        _ => unreachable!("complete() has checked the type of {name}"),
-    }
-}
-
-fn text<'a>(settings: &'a Settings, name: &str) -> &'a str {
-    match &settings[name] {
-        Setting::Text(value) => value,
-        _ => unreachable!("complete() has checked the type of {name}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     //! Shows defaults, refused settings with their advice, left-out cells and the number of clients.
     use super::*;
+    use crate::parameter::Setting;
 
     fn hot_row(settings: &[(&str, &str)]) -> Result<HotRow, SettingError> {
         let setting = |(name, value): &(&str, &str)| {

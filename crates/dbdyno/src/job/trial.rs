@@ -15,10 +15,11 @@ use dbdyno_host::probe::disk::DiskProbe;
 use dbdyno_load::arrival::{ArrivalLaw, ArrivalPlan};
 use dbdyno_load::clock::SECOND;
 use dbdyno_load::driver::{Driver, Receipt};
-use dbdyno_load::measure::Shape;
+use dbdyno_load::measure::{RoleShape, Shape, Subject, Until};
 use dbdyno_load::outcome::FailureClass;
-use dbdyno_load::trial::{Trial, Trialed};
-use dbdyno_load::{dataset, sync_counter, trial, with_driver};
+use dbdyno_load::trial::Trialed;
+use dbdyno_load::trial::hot_row::{self, Trial};
+use dbdyno_load::{dataset, sync_counter, with_driver};
 use dbdyno_plan::{Arrival, Load, SyncsSeen};
 use dbdyno_record::{DetailWriter, TrialEnd, TrialRecord, utc_text};
 use dbdyno_workload::Seed;
@@ -52,7 +53,7 @@ fn measure_on<D: Driver>(
     let server = order.engine.server.as_ref();
     let behind = server.and_then(|server| server.backend.as_deref());
     let behind_driver = behind.map(BackendOrder::open).transpose()?;
-    let driver = D::open(&order.open_options(what.shape.clients, &trial.load.client)?)?;
+    let driver = D::open(&order.open_options(what.shape.clients(), &trial.load.client)?)?;
     let receipt = driver.receipt()?;
     engine_version.clone_from(&receipt.version);
     // Whoever has the data answers for them.
@@ -65,13 +66,13 @@ fn measure_on<D: Driver>(
     if server.is_some() {
         let settings = &behind_receipt.as_ref().unwrap_or(&receipt).settings;
         effective::check_promise(&order.engine.promised_settings, settings)?;
-        effective::check_connections(what.shape.clients, &receipt.settings)?;
+        effective::check_connections(what.shape.clients(), &receipt.settings)?;
     }
     if !D::KEEPS_FILES {
         dataset::load(&driver, &what.dataset, &mut |_| ())?;
     }
     let settled = server
-        .map(|server| settle::settle(keeper, &server.settle, what.shape.tables))
+        .map(|server| settle::settle(keeper, &server.settle, what.workload.tables()))
         .transpose()?;
     let mut live = |rate| tell(&Report::Rate(rate));
     let disk = DiskProbe::of_directory(&order.engine.data_directory).ok();
@@ -80,17 +81,17 @@ fn measure_on<D: Driver>(
     let mut observer = TrialObserver::new(disk, processes, REQUEST_CLASSES, files, &mut live);
     let syncs_before = log_syncs(keeper, keeper_order)?;
     let statistics_before = driver.statistics()?;
-    let trialed = trial::run(&driver, &what, &mut observer)?;
+    let trialed = hot_row::run(&driver, &what, &mut observer)?;
     // Over the whole trial, when nothing is under way: within the measured interval syncs and commits cannot be counted
     // at the same instant, and a busy host makes the gap long enough to look like a broken promise.
     let syncs_after = log_syncs(keeper, keeper_order)?;
     let seen = syncs_before.zip(syncs_after).map(|(before, after)| SyncsSeen {
         log_syncs: after.saturating_sub(before),
         commits: trialed.acknowledged,
-        dop: what.shape.clients * trial.load.client.pipeline,
+        dop: what.shape.clients() * trial.load.client.pipeline,
     });
     let statistics = difference(driver.statistics()?, &statistics_before);
-    let threads = driver.threads(what.shape.clients);
+    let threads = driver.threads(what.shape.clients());
     let is_ours = server.is_some_and(|server| !server.is_named);
     let engine_files = is_ours.then(|| Files::below(&order.engine.data_directory));
     // Closing is part of the trial: what an engine does then must not fall on the next one.
@@ -148,15 +149,18 @@ fn trial_of(order: &Order, trial: &TrialOrder) -> Result<Trial, Failure> {
     };
     let ns = |seconds: f64| (seconds * SECOND as f64).round() as u64;
     let shape = Shape {
-        clients: workload.clients(*dop),
-        tables: workload.tables(),
-        classes: REQUEST_CLASSES.len(),
-        arrival: ArrivalPlan { law, rates_per_s: rate_steps_per_s.clone() },
+        roles: vec![RoleShape {
+            clients: workload.clients(*dop),
+            arrival: ArrivalPlan { law, rates_per_s: rate_steps_per_s.clone() },
+            classes: 0..REQUEST_CLASSES.len(),
+            seed,
+        }],
+        subject: Subject::Counters(workload.tables()),
         warmup_ns: ns(*warmup_s),
+        until: Until::Time,
         measured_ns: ns(*measured_s),
         drain_limit_ns: DRAIN_LIMIT_S * SECOND,
         retries_max: trial.load.client.retries,
-        seed,
     };
     Ok(Trial { workload, dataset: order.dataset()?, dop: *dop, seed, shape })
 }
@@ -197,7 +201,7 @@ fn derive_from(
         completed: observer.completed,
         classes: &observer.due_in_measured,
         unsent: trialed.measured.unsent,
-        has_schedule: what.shape.arrival.law != ArrivalLaw::Closed,
+        has_schedule: trial.load.arrival != Arrival::Closed,
         counters: trialed.measured.counters,
         acknowledged_in_all: trialed.acknowledged,
         dop: trial.load.dop,

@@ -9,11 +9,11 @@ pub mod library;
 pub mod loop_disk;
 
 use crash::{Crashable, Loss};
-use dbdyno_load::arrival::{ArrivalLaw, ArrivalPlan};
+use dbdyno_load::arrival::ArrivalPlan;
 use dbdyno_load::clock::SECOND;
 use dbdyno_load::driver::{Driver, OpenOptions, mysql::Mysql, postgres::Postgres};
 use dbdyno_load::instrument::Totals;
-use dbdyno_load::measure::{Measured, Shape, measure};
+use dbdyno_load::measure::{ClientId, Measured, RoleShape, Shape, Subject, Until, measure};
 use dbdyno_load::server::{Address, ClientOptions, Server, Tls};
 use dbdyno_plan::{Durability, DurabilityMapping, ENGINES, EngineFile};
 use dbdyno_provision::{Cache, RunningServer, Site, init, start};
@@ -208,19 +208,27 @@ fn workload() -> HotRow {
 /// Eight clients in a closed loop for a second; they give up soon after the server is gone.
 fn update<D: Driver>(driver: &D) -> Measured<HotRowStream> {
     let shape = Shape {
-        clients: CLIENTS,
-        tables: 1,
-        classes: 1,
-        arrival: ArrivalPlan { law: ArrivalLaw::Closed, rates_per_s: Vec::new() },
+        roles: vec![RoleShape {
+            clients: CLIENTS,
+            arrival: ArrivalPlan::closed(),
+            classes: 0..1,
+            seed: Seed(1),
+        }],
+        subject: Subject::Counters(1),
         warmup_ns: 0,
+        until: Until::Time,
         measured_ns: SECOND,
         drain_limit_ns: SECOND / 10,
         retries_max: u32::MAX,
-        seed: Seed(1),
     };
     let workload = workload();
-    measure(driver, &shape, |client| workload.stream(Seed(1), client), &mut Totals::default())
-        .expect("clients connect")
+    measure(
+        driver,
+        &shape,
+        |id: ClientId| workload.stream(Seed(1), id.client),
+        &mut Totals::default(),
+    )
+    .expect("clients connect")
 }
 
 /// Runs the command and returns what it printed; it must end with this code.

@@ -4,9 +4,12 @@
 //! text goes out as a simple query. Either way each statement ends with the server's "ready for query".
 
 use super::message::{HEADER_BYTES, ServerError, append, append_query, append_text, header};
+use super::tables::{TablePhrases, value_in};
 use crate::outcome::{Failure, FailureClass, Outcome};
 use crate::server::{Statements, Transaction};
+use crate::tables::Expected;
 use crate::wire::{Broken, Session};
+use dbdyno_workload::insert_benchmark::Purchase;
 use dbdyno_workload::{Action, Request};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,6 +18,8 @@ use std::sync::Arc;
 pub(super) const STATEMENTS: [&str; 3] = ["read", "increment", "assign"];
 /// Longest error message that is taken for one.
 const ERROR_BYTES_MAX: usize = 1 << 20;
+/// Longest row that is looked into.
+const ROW_BYTES_MAX: usize = 1 << 16;
 
 /// The text of a table's statement, with parameters.
 pub(super) fn sql(table: u16, statement: usize) -> String {
@@ -114,6 +119,8 @@ fn append_digits(out: &mut Vec<u8>, number: i64) {
 /// Everything that a connection can say, made once for all connections.
 pub(super) struct Phrases {
     tables: Vec<[Template; 3]>,
+    /// What is said of tables of a schema; a connection is to those or to tables of counters.
+    of_schema: Option<TablePhrases>,
     transaction: Transaction,
     begin: Vec<u8>,
     commit: Vec<u8>,
@@ -134,6 +141,7 @@ impl Phrases {
         };
         Phrases {
             tables: (0..tables).map(|table| [0, 1, 2].map(|it| template(table, it))).collect(),
+            of_schema: None,
             transaction,
             begin: query("BEGIN"),
             commit: query("COMMIT"),
@@ -141,13 +149,28 @@ impl Phrases {
         }
     }
 
+    /// For requests to tables of a schema, each of which is a transaction.
+    pub fn of_schema(phrases: TablePhrases) -> Self {
+        let of_schema = Some(phrases);
+        Phrases { of_schema, ..Phrases::new(0, Statements::Prepared, Transaction::Autocommit) }
+    }
+
+    /// What is said of tables of a schema.
+    pub fn tables_of_schema(&self) -> Option<&TablePhrases> {
+        self.of_schema.as_ref()
+    }
+
     #[inline]
-    fn append_statement(&self, request: &Request, out: &mut Vec<u8>) {
+    fn append_statement(&self, request: &Request, purchase: &mut Purchase, out: &mut Vec<u8>) {
+        if let Some(phrases) = &self.of_schema {
+            return phrases.append(request, purchase, out);
+        }
         let table = &self.tables[usize::from(request.table)];
         match request.action {
             Action::Read => table[0].append(request.row, None, out),
             Action::Increment => table[1].append(request.row, None, out),
             Action::Assign(counter) => table[2].append(request.row, Some(counter), out),
+            _ => unreachable!("rows are asked for on connections to tables of a schema"),
         }
     }
 }
@@ -176,6 +199,10 @@ pub struct PostgresSession {
     failure: Option<Failure>,
     rows: Option<u64>,
     is_committed: bool,
+    /// What the answer to the oldest request must be, if it is to tables of a schema and has begun.
+    expected: Option<Expected>,
+    /// A buffer for a row.
+    purchase: Purchase,
 }
 
 impl PostgresSession {
@@ -188,7 +215,18 @@ impl PostgresSession {
             failure: None,
             rows: None,
             is_committed: false,
+            expected: None,
+            purchase: Purchase::default(),
         }
+    }
+
+    /// What the answer to the oldest request must be.
+    fn expected(&mut self) -> Option<&mut Expected> {
+        if self.expected.is_none() {
+            let phrases = self.phrases.of_schema.as_ref()?;
+            self.expected = Some(phrases.answer_to(self.under_way.front()?));
+        }
+        self.expected.as_mut()
     }
 
     fn begin(&mut self, out: &mut Vec<u8>) {
@@ -209,15 +247,21 @@ impl PostgresSession {
             return Err(broken("the server answers a request that was not made"));
         };
         if self.step == Step::Alone {
+            let outcome = match (failure, self.expected()) {
+                (Some(failure), _) => Outcome::Refused(failure),
+                (None, Some(expected)) => expected.outcome(rows.unwrap_or(u64::MAX)),
+                (None, None) => outcome_of(None, rows),
+            };
+            self.expected = None;
             self.under_way.pop_front();
-            ended(outcome_of(failure, rows));
+            ended(outcome);
             return Ok(());
         }
         let is_committed = std::mem::take(&mut self.is_committed);
         match (self.step, failure) {
             (Step::Begin, None) => {
                 self.step = Step::Statement;
-                self.phrases.append_statement(request, out);
+                self.phrases.append_statement(request, &mut self.purchase, out);
             }
             (Step::Statement, failure) => match outcome_of(failure, rows) {
                 Outcome::Acknowledged => {
@@ -256,7 +300,9 @@ impl Session for PostgresSession {
         let is_first = self.under_way.is_empty();
         self.under_way.push_back(*request);
         match self.phrases.transaction {
-            Transaction::Autocommit => self.phrases.append_statement(request, out),
+            Transaction::Autocommit => {
+                self.phrases.append_statement(request, &mut self.purchase, out);
+            }
             Transaction::BeginCommit if is_first => self.begin(out),
             Transaction::BeginCommit => {}
         }
@@ -282,6 +328,7 @@ impl Session for PostgresSession {
             };
             let message = HEADER_BYTES + length;
             match kind {
+                b'D' if length <= ROW_BYTES_MAX && self.expected().is_some() => {}
                 // Parsed, bound, closed, no rows, a row's description, parameters, suspended, a row, an empty query,
                 // a notice, a changed setting, a notification: none of them says how the statement ended.
                 b'1' | b'2' | b'3' | b'n' | b'T' | b't' | b's' | b'D' | b'I' | b'N' | b'S'
@@ -295,6 +342,11 @@ impl Session for PostgresSession {
             let Some(body) = bytes.get(at + HEADER_BYTES..at + message) else { return Ok(at) };
             at += message;
             match kind {
+                b'D' => {
+                    if let Some(expected) = self.expected() {
+                        expected.take(|column, kind| value_in(body, column, kind));
+                    }
+                }
                 b'C' => {
                     self.rows = rows_of(body);
                     self.is_committed = body == b"COMMIT\0";

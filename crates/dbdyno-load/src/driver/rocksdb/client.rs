@@ -6,7 +6,7 @@ use super::database::{Database, copied, pinned};
 use super::status::{Fault, damaged, no_such_row, uncommitted};
 use super::{COUNTER_BYTES, key_of};
 use crate::driver::Client;
-use crate::outcome::Outcome;
+use crate::outcome::{NOT_MADE_FOR, Outcome};
 use dbdyno_workload::{Action, Request};
 use std::sync::Arc;
 
@@ -40,6 +40,7 @@ impl Client for RocksdbClient {
             Action::Read => self.read(table, request.row),
             Action::Increment => self.update(table, request.row, |old| old.wrapping_add(1)),
             Action::Assign(value) => self.update(table, request.row, |_| value),
+            _ => NOT_MADE_FOR,
         }
     }
 }

@@ -7,7 +7,7 @@ use super::settings::Backoff;
 use super::shim::Cursor;
 use super::table_name;
 use crate::driver::{Client, ClientCounters, DriverError};
-use crate::outcome::{Failure, FailureClass, Outcome};
+use crate::outcome::{Failure, FailureClass, NOT_MADE_FOR, Outcome};
 use dbdyno_workload::{Action, Request};
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -123,6 +123,7 @@ impl Client for WiredTigerClient {
             Action::Read => self.read(cursor, request.row),
             Action::Increment => self.update(cursor, request.row, CHANGE_ADD, 1),
             Action::Assign(value) => self.update(cursor, request.row, CHANGE_SET, value),
+            _ => NOT_MADE_FOR,
         }
     }
 

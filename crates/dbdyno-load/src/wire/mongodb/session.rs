@@ -110,6 +110,7 @@ impl Session for MongodbSession {
                 let (template, row_at, value_at) = &commands.assign;
                 template.append(self.made, [(*row_at, row), (*value_at, value)], out);
             }
+            _ => unreachable!("this connection is to tables of counters"),
         }
         self.under_way.push_back(request.action);
     }
@@ -155,7 +156,7 @@ fn outcome_of(action: Action, reply: &Reply) -> Result<Outcome, Broken> {
     }
     let rows = match action {
         Action::Read => reply.has_row.map(i64::from),
-        Action::Increment | Action::Assign(_) => reply.matched,
+        _ => reply.matched,
     };
     match rows {
         // A row whose counter was one more and is not changed is no increment.

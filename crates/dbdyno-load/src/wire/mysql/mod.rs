@@ -7,6 +7,7 @@ pub mod control;
 pub mod login;
 pub mod packet;
 pub mod session;
+pub mod table_speech;
 
 use crate::driver::DriverError;
 use crate::outcome::FailureClass;

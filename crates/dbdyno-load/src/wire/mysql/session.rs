@@ -4,9 +4,11 @@
 //! their size. A transaction is three commands, each sent when the one before has been answered.
 
 use super::packet::{self, Fields, HEADER, Packet, ServerError, broken};
+use super::table_speech::TableSpeech;
 use super::{class_of, closes_connection};
 use crate::outcome::{Failure, FailureClass, Outcome};
 use crate::server::Transaction;
+use crate::tables::Expected;
 use crate::wire::{Broken, Session};
 use dbdyno_workload::{Action, Request};
 use std::collections::VecDeque;
@@ -24,12 +26,14 @@ pub struct TableStatements {
 }
 
 /// How a session says what it wants.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Speech {
     /// By the numbers of prepared statements, for each table.
     Prepared(Vec<TableStatements>),
     /// As text.
     Text,
+    /// About tables of a schema.
+    OfSchema(TableSpeech),
 }
 
 /// Type and sign of a parameter: an unsigned number of eight bytes.
@@ -130,6 +134,8 @@ pub struct MysqlSession {
     answer: Answer,
     /// The number that the next packet of the answer must have.
     sequence: u8,
+    /// What the answer to the oldest request must be, if it is about tables of a schema and has begun.
+    expected: Option<Expected>,
 }
 
 impl MysqlSession {
@@ -140,12 +146,21 @@ impl MysqlSession {
             Transaction::BeginCommit => Step::Begin,
         };
         let requests = VecDeque::with_capacity(pipeline.max(1) as usize);
-        MysqlSession { speech, transaction, requests, step, answer: Answer::Start, sequence: 1 }
+        MysqlSession {
+            speech,
+            transaction,
+            requests,
+            step,
+            answer: Answer::Start,
+            sequence: 1,
+            expected: None,
+        }
     }
 
-    fn write_statement(&self, request: &Request, out: &mut Vec<u8>) {
+    fn write_statement(&mut self, request: &Request, out: &mut Vec<u8>) {
         let &Request { table, row, action, .. } = request;
-        match &self.speech {
+        match &mut self.speech {
+            Speech::OfSchema(speech) => speech.write(request, out),
             Speech::Prepared(tables) => {
                 let statements = tables[usize::from(table)];
                 match action {
@@ -154,6 +169,7 @@ impl MysqlSession {
                     Action::Assign(value) => {
                         write_execute_two(out, statements.assign, [value, row]);
                     }
+                    _ => unreachable!("this connection is to tables of counters"),
                 }
             }
             Speech::Text => {
@@ -171,13 +187,19 @@ impl MysqlSession {
                         out,
                         format_args!("UPDATE t{table} SET counter = {value} WHERE id = {row}"),
                     ),
+                    _ => unreachable!("this connection is to tables of counters"),
                 }
             }
         }
     }
 
     /// Takes in one packet of an answer. Returns how the command ended, if it did.
-    fn take(&mut self, payload: &[u8], has_rows: bool) -> Result<Option<End>, Broken> {
+    fn take(&mut self, payload: &[u8], request: &Request) -> Result<Option<End>, Broken> {
+        let is_question = !matches!(
+            request.action,
+            Action::Increment | Action::Assign(_) | Action::Insert(_) | Action::Delete(_)
+        );
+        let has_rows = self.step == Step::Statement && is_question;
         if let Some(error) = ServerError::from(payload) {
             if closes_connection(error.code) {
                 return Err(error.broken());
@@ -186,8 +208,8 @@ impl MysqlSession {
         }
         match self.answer {
             Answer::Start if has_rows => match payload {
-                [2] => self.answer = Answer::Columns(2),
-                _ => return Err(broken("the server answers a read without counter and filler")),
+                &[columns @ 1..=250] => self.answer = Answer::Columns(columns),
+                _ => return Err(broken("the server answers a question without columns")),
             },
             Answer::Start => {
                 let matched = payload.strip_prefix(&[packet::OK]);
@@ -201,7 +223,14 @@ impl MysqlSession {
             }
             Answer::Columns(left) => self.answer = Answer::Columns(left - 1),
             Answer::Rows(rows) if packet::is_end(payload) => return Ok(Some(End::Done(rows))),
-            Answer::Rows(rows) => self.answer = Answer::Rows(rows + 1),
+            Answer::Rows(rows) => {
+                self.answer = Answer::Rows(rows + 1);
+                if let Speech::OfSchema(speech) = &self.speech {
+                    let expected =
+                        self.expected.get_or_insert_with(|| speech.using.answer_to(request));
+                    expected.take(|column, _| speech.value_in(request, payload, column));
+                }
+            }
         }
         Ok(None)
     }
@@ -222,7 +251,14 @@ impl MysqlSession {
             }
             (Step::Begin, End::Failed(code)) => self.finish(refused(code), out, ended),
             (Step::Statement, end) => {
-                let outcome = outcome_of_statement(end)?;
+                let outcome = match (&self.speech, end) {
+                    (Speech::OfSchema(speech), End::Done(rows)) => {
+                        let expected = self.expected.take();
+                        expected.unwrap_or_else(|| speech.using.answer_to(request)).outcome(rows)
+                    }
+                    _ => outcome_of_statement(end)?,
+                };
+                self.expected = None;
                 if !in_transaction {
                     self.finish(outcome, out, ended);
                 } else if outcome == Outcome::Acknowledged {
@@ -292,8 +328,7 @@ impl Session for MysqlSession {
                 return Err(error.map_or_else(unasked, |error| error.broken()));
             };
             self.sequence = self.sequence.wrapping_add(1);
-            let has_rows = self.step == Step::Statement && request.action == Action::Read;
-            if let Some(end) = self.take(packet.payload, has_rows)? {
+            if let Some(end) = self.take(packet.payload, &request)? {
                 (self.answer, self.sequence) = (Answer::Start, 1);
                 self.advance(&request, end, out, ended)?;
             }

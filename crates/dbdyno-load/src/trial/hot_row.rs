@@ -1,9 +1,8 @@
-//! One trial of a workload on an opened engine: read the counters, measure, read them again, and let the workload judge.
-//!
-//! This is the only place that knows both what a workload wants checked and how a driver reads it.
+//! A trial of `hot_row`: read the counters, measure, read them again, and let the workload judge.
 
+use super::Trialed;
 use crate::driver::{Driver, DriverError};
-use crate::measure::{Measured, Observer, Shape, measure};
+use crate::measure::{ClientId, Measured, Observer, Shape, measure};
 use dbdyno_workload::hot_row::{
     CheckReport, CounterScope, Evidence, Ledger, SampledRow, TableState,
 };
@@ -27,19 +26,6 @@ pub struct Trial {
     pub shape: Shape,
 }
 
-/// How it went.
-#[derive(Debug)]
-pub struct Trialed {
-    /// The measurement; the streams' ledgers have gone into the check.
-    pub measured: Measured<()>,
-    /// The verdict; `None` for an engine that keeps no rows.
-    pub check: Option<CheckReport>,
-    /// Clients that had at least one request acknowledged or left unknown.
-    pub active_clients: u32,
-    /// Requests acknowledged over the whole trial, warm-up and tail included.
-    pub acknowledged: u64,
-}
-
 /// What is read before the warm-up and again after the drain.
 struct Reading {
     tables: Vec<TableState>,
@@ -57,7 +43,7 @@ pub fn run<D: Driver>(
 ) -> Result<Trialed, DriverError> {
     let ids = if D::KEEPS_ROWS { trial.dataset.sample_rows(SAMPLED_ROWS) } else { Vec::new() };
     let before = read::<D>(driver, trial, &ids)?;
-    let stream_of = |client| trial.workload.stream(trial.seed, client);
+    let stream_of = |id: ClientId| trial.workload.stream(trial.seed, id.client);
     let measured = measure(driver, &trial.shape, stream_of, observer)?;
     let after = read::<D>(driver, trial, &ids)?;
     let Measured { timeline, drained, streams, counters, unsent } = measured;

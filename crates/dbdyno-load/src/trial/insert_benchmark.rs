@@ -1,0 +1,250 @@
+//! A trial of `insert_benchmark`: steps that go on with the tables that the one before left.
+//!
+//! Between steps only the ends of tables are looked at, so that the next step measures what it would have measured
+//! without; everything is read once, after the last. Start with [`InsertTrial::begin`].
+
+use super::Trialed;
+use crate::arrival::ArrivalPlan;
+use crate::clock::Ns;
+use crate::driver::{Driver, DriverError};
+use crate::measure::{ClientId, Measured, Observer, RoleShape, Shape, Subject, Until, measure};
+use crate::tables::{OwnedValue, SharedUse, TableUse, Tables, no_tables};
+use dbdyno_workload::insert_benchmark::{
+    InsertBenchmarkStream, KeySpan, Ledger, Role, SampledPurchase, StepClient, StepEvidence,
+    TableAccount, TableReading, TableSpan, WholeEvidence, check_step, check_whole, sample_keys,
+};
+use dbdyno_workload::{CheckReport, ColumnValue, InsertBenchmark, RowId, Seed};
+use std::sync::Arc;
+
+/// Rows that are compared with what was inserted, at the end.
+const SAMPLED_ROWS: usize = 100;
+
+/// Clients of a step that do the same.
+#[derive(Debug, Clone)]
+pub struct StepRole {
+    /// What they do.
+    pub role: Role,
+    /// How many they are.
+    pub clients: u32,
+    /// When their requests are due.
+    pub arrival: ArrivalPlan,
+    /// Rows in a commit of inserters and deleters.
+    pub rows_per_commit: u16,
+    /// Rows after which an inserter is over.
+    pub rows_max: Option<u64>,
+}
+
+impl StepRole {
+    /// Classes of their requests, as indexes into the workload's list.
+    fn classes(&self) -> std::ops::Range<usize> {
+        match self.role {
+            Role::Insert => 0..1,
+            Role::Delete => 1..2,
+            Role::Query => 2..5,
+            Role::Points => 5..6,
+        }
+    }
+
+    /// Numbers of rows that an insert may have: full ones, and the last, which may be smaller.
+    fn batches(&self) -> Vec<u16> {
+        let rest = self.rows_max.map_or(0, |rows| (rows % u64::from(self.rows_per_commit)) as u16);
+        match self.role {
+            Role::Insert => {
+                [self.rows_per_commit, rest].into_iter().filter(|&rows| rows > 0).collect()
+            }
+            Role::Delete | Role::Query | Role::Points => Vec::new(),
+        }
+    }
+}
+
+/// A step with clients.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// Who does what.
+    pub roles: Vec<StepRole>,
+    /// What ends it.
+    pub until: Until,
+    /// How long it lasts; the longest that it may, if rows are to end it.
+    pub limit_ns: Ns,
+    /// How long after the end requests that were due before it may still be sent or retried.
+    pub drain_limit_ns: Ns,
+    /// How often a request that was refused is tried again, where that can help.
+    pub retries_max: u32,
+    /// Seed of this step alone.
+    pub seed: Seed,
+}
+
+/// A trial between its steps.
+pub struct InsertTrial<'d, D> {
+    driver: &'d D,
+    tables: &'d dyn Tables,
+    workload: InsertBenchmark,
+    using: TableUse,
+    accounts: Vec<TableAccount>,
+    wrong_answers: u64,
+    has_indexes: bool,
+}
+
+impl<'d, D: Driver> InsertTrial<'d, D> {
+    /// On an engine in which `loaded` rows are in each of `tables` tables, or in which tables are to be made if none are.
+    ///
+    /// # Errors
+    /// The engine's, and if its driver has no such tables.
+    pub fn begin(
+        driver: &'d D,
+        workload: InsertBenchmark,
+        seed: Seed,
+        clients: u16,
+    ) -> Result<Self, DriverError> {
+        let dataset = workload.dataset(seed, clients);
+        let using = TableUse {
+            schema: workload.schema(),
+            rows: dataset.rows,
+            tables: dataset.tables,
+            batches: Vec::new(),
+            range_limit: workload.query_limit(),
+        };
+        let tables = driver.tables().ok_or_else(no_tables)?;
+        tables.create(&using)?;
+        let accounts = vec![TableAccount::of_loaded(dataset.rows_per_table); using.tables.into()];
+        let has_indexes = dataset.is_indexed;
+        Ok(InsertTrial { driver, tables, workload, using, accounts, wrong_answers: 0, has_indexes })
+    }
+
+    /// Makes the secondary indexes.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn make_indexes(&mut self) -> Result<(), DriverError> {
+        self.tables.create_indexes(&self.using)?;
+        self.has_indexes = true;
+        Ok(())
+    }
+
+    /// Rows in all tables, as far as acknowledgements tell.
+    pub fn rows(&self) -> u64 {
+        self.accounts.iter().map(TableAccount::rows_min).sum()
+    }
+
+    /// Runs a step and checks what can be checked without disturbing the next.
+    ///
+    /// # Errors
+    /// The engine's, if it cannot be read or a client cannot connect.
+    pub fn step(
+        &mut self,
+        step: &Step,
+        observer: &mut dyn Observer,
+    ) -> Result<Trialed, DriverError> {
+        let before = self.spans()?;
+        let spans: Vec<Arc<TableSpan>> = before
+            .iter()
+            .zip(&self.accounts)
+            .map(|(keys, account)| Arc::new(TableSpan::new(*keys, account.next_row)))
+            .collect();
+        let keeps_size = step.roles.iter().any(|role| role.role == Role::Delete);
+        let stream_of = |ClientId { role, client }: ClientId| -> InsertBenchmarkStream {
+            let role = &step.roles[role];
+            let client = StepClient {
+                role: role.role,
+                number: client,
+                clients: role.clients,
+                rows_per_commit: role.rows_per_commit,
+                rows_max: role.rows_max,
+                keeps_size,
+            };
+            self.workload.stream(step.seed, &client, &spans)
+        };
+        let measured = measure(self.driver, &self.shape(step), stream_of, observer)?;
+        let after = self.spans()?;
+        let Measured { timeline, drained, streams, counters, unsent } = measured;
+        let ledgers: Vec<Ledger> = streams.into_iter().map(|stream| stream.into_ledger()).collect();
+        let check = check_step(&StepEvidence {
+            accounts: &self.accounts,
+            before: &before,
+            after: &after,
+            // A retry after a refusal may have taken keys, and so may a connection that was lost.
+            gaps_max: u64::MAX >> 1,
+            clients: step.roles.iter().map(|role| role.clients).sum(),
+            ledgers: &ledgers,
+            wrong_answers: 0,
+        });
+        for (table, account) in (0..).zip(&mut self.accounts) {
+            *account = account.after(table, &ledgers);
+        }
+        Ok(Trialed {
+            measured: Measured { timeline, drained, streams: Vec::new(), counters, unsent },
+            active_clients: check.active_clients,
+            acknowledged: ledgers.iter().map(Ledger::acknowledged_total).sum(),
+            check: Some(check),
+        })
+    }
+
+    /// Reads everything and judges the whole trial.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn check_whole(&self) -> Result<CheckReport, DriverError> {
+        let spans = self.spans()?;
+        let indexes = if self.has_indexes { self.using.schema.indexes.len() } else { 0 };
+        let mut entries: Vec<Vec<u64>> = Vec::new();
+        let mut rows = Vec::new();
+        for table in 0..self.using.tables {
+            let count = |index| self.tables.count(&self.using, table, index);
+            rows.push(count(None)?);
+            entries.push((0..indexes).map(|index| count(Some(index))).collect::<Result<_, _>>()?);
+        }
+        let readings: Vec<TableReading<'_>> = spans
+            .iter()
+            .zip(&rows)
+            .zip(&entries)
+            .map(|((&keys, &rows), entries)| TableReading { keys, rows, index_entries: entries })
+            .collect();
+        let sampled = sample_keys(Seed(1), &spans, SAMPLED_ROWS);
+        let sampled =
+            sampled.into_iter().map(|id| self.sampled(id)).collect::<Result<Vec<_>, _>>()?;
+        Ok(check_whole(
+            &self.using.schema,
+            &WholeEvidence {
+                accounts: &self.accounts,
+                tables: &readings,
+                sampled: &sampled,
+                wrong_answers: self.wrong_answers,
+            },
+        ))
+    }
+
+    fn sampled(&self, id: RowId) -> Result<SampledPurchase, DriverError> {
+        let values = self.tables.row(&self.using, id.table, id.row)?;
+        let is_as_inserted = values.is_some_and(|values| {
+            let values: Vec<ColumnValue<'_>> = values.iter().map(OwnedValue::as_column).collect();
+            self.using.rows.is_row(id, &values)
+        });
+        Ok(SampledPurchase { id, is_as_inserted })
+    }
+
+    fn spans(&self) -> Result<Vec<Option<KeySpan>>, DriverError> {
+        (0..self.using.tables).map(|table| self.tables.bounds(&self.using, table)).collect()
+    }
+
+    fn shape(&self, step: &Step) -> Shape {
+        let mut batches: Vec<u16> = step.roles.iter().flat_map(StepRole::batches).collect();
+        batches.sort_unstable();
+        batches.dedup();
+        let using: SharedUse = Arc::new(TableUse { batches, ..self.using.clone() });
+        let role = |role: &StepRole| RoleShape {
+            clients: role.clients,
+            arrival: role.arrival.clone(),
+            classes: role.classes(),
+            seed: step.seed,
+        };
+        Shape {
+            roles: step.roles.iter().map(role).collect(),
+            subject: Subject::Schema(using),
+            warmup_ns: 0,
+            until: step.until,
+            measured_ns: step.limit_ns,
+            drain_limit_ns: step.drain_limit_ns,
+            retries_max: step.retries_max,
+        }
+    }
+}
