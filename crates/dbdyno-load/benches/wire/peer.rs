@@ -155,9 +155,9 @@ impl Program {
             Program::Pgbench => "number of transactions actually processed:",
             Program::GoYcsb => "Count: ",
         };
-        let is_done = |line: &&str| {
-            self != Program::GoYcsb || line.starts_with(&task.work.name().to_uppercase())
-        };
+        // go-ycsb counts those that its interruption cut off apart, under the same name and a suffix.
+        let done = format!("{} ", task.work.name().to_uppercase());
+        let is_done = |line: &&str| self != Program::GoYcsb || line.starts_with(&done);
         // The last is the sum where there are several.
         let lines = ended.text.lines().filter(is_done);
         let line = lines.filter_map(|line| line.split_once(label)).next_back();
