@@ -27,6 +27,8 @@ pub const LOADING: &str = "loading and ageing";
 /// See [`INSTRUMENT`].
 pub const STARTING: &str = "starting and stopping servers";
 /// See [`INSTRUMENT`].
+pub const MEASURING: &str = "warm-up and measuring";
+/// See [`INSTRUMENT`].
 pub const COPYING: &str = "copying for blocks";
 
 /// What a plan is expected to cost.
@@ -105,7 +107,7 @@ pub(crate) fn expected(work: &Work) -> Expected {
         ),
         part(COPYING, copied / BLOCK_COPY_BYTES_PER_S, copy_disk),
         part(STARTING, work.server_blocks as f64 * SERVER_START_S, 0.0),
-        part("warm-up and measuring", work.trial_seconds.iter().sum(), 0.0),
+        part(MEASURING, work.trial_seconds.iter().sum(), 0.0),
         part("overhead of trials", trials * TRIAL_OVERHEAD_S, trials * RECORD_BYTES_PER_TRIAL),
     ];
     let seconds: f64 = parts.iter().map(|part| part.seconds).sum();

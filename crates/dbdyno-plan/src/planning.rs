@@ -197,9 +197,8 @@ fn list_cells(
         for combination in &combinations {
             let Combination { workload: settings, load, .. } = combination;
             let steps = steps.iter().map(|step| step.resolve(settings, load.dop));
-            let steps = steps.collect::<Result<_, _>>()?;
-            let cell = cell(engine, choice, combination.clone(), workload, resolved.seed);
-            cells.push(Cell { steps, ..cell });
+            let steps = steps.collect::<Result<Vec<_>, _>>()?;
+            cells.push(cell(engine, choice, combination.clone(), steps, workload, resolved.seed));
         }
     }
     Ok(cells)
@@ -209,6 +208,7 @@ fn cell(
     engine: usize,
     choice: &ChosenEngine<'_>,
     combination: Combination,
+    steps: Vec<PlannedStep>,
     workload: &WorkloadEntry,
     seed: u64,
 ) -> Cell {
@@ -229,7 +229,9 @@ fn cell(
     let engine_settings = engine_settings(choice, &combination, promise);
     // A dataset is loaded the same way whatever the durability of its trials.
     let load_settings = self::engine_settings(choice, &combination, Settings::new());
-    let dataset = (workload.dataset)(settings, Seed(seed));
+    let largest = steps.iter().map(PlannedStep::clients_of_largest_role).max();
+    let clients = u16::try_from(largest.unwrap_or(load.dop)).unwrap_or(u16::MAX);
+    let dataset = (workload.dataset)(settings, Seed(seed), clients);
     let shaping: String = choice
         .file
         .settings
@@ -243,7 +245,6 @@ fn cell(
         true => dataset_id.push_str(&format!("-{:08x}", short_hash(&shaping))),
         false => dataset_id.push_str(&shaping),
     }
-    let steps = Vec::new();
     Cell {
         engine,
         key,

@@ -23,6 +23,7 @@ macro_rules! shipped {
 pub const EXPERIMENTS: &[NamedText<'static>] = &[
     shipped!("biebermarks", "experiments/biebermarks.toml"),
     shipped!("versions", "experiments/versions.toml"),
+    shipped!("insert-benchmark", "experiments/insert-benchmark.toml"),
 ];
 
 /// What engines of one family have in common; an engine file names its family and says what is different.

@@ -16,6 +16,8 @@ use crate::value::Raw;
 /// Most rows of a step, and most rows of a request.
 const ROWS_MAX: u64 = 1_000_000_000_000;
 const ROWS_PER_REQUEST_MAX: u64 = 10_000;
+/// The longest that a step may take that no time ends.
+const A_DAY_S: f64 = 86_400.0;
 /// How much slower than in bulk rows go into tables with secondary indexes, one small transaction after another: a guess
 /// for estimates.
 const SLOWER_THAN_LOADING: f64 = 5.0;
@@ -245,6 +247,19 @@ impl PlannedStep {
         self.roles.iter().map(|role| role.clients).sum()
     }
 
+    /// The longest that it may take, in seconds.
+    pub fn limit_s(&self) -> f64 {
+        match self.work {
+            StepWork::Seconds(seconds) => seconds,
+            StepWork::Rows(_) | StepWork::Task(_) => A_DAY_S,
+        }
+    }
+
+    /// Clients of the role that has most.
+    pub fn clients_of_largest_role(&self) -> u32 {
+        self.roles.iter().map(|role| role.clients).max().unwrap_or(0)
+    }
+
     /// How long it is expected to take on an engine that takes so many rows a second in bulk. Tasks are not estimated.
     pub(crate) fn expected_seconds(&self, load_rows_per_s: f64) -> f64 {
         match self.work {
@@ -277,7 +292,7 @@ mod tests {
         check_needs: &[],
         validate: |_| Ok(()),
         not_run: |_, _| None,
-        dataset: |_, _| unreachable!("steps need no dataset"),
+        dataset: |_, _, _| unreachable!("steps need no dataset"),
     };
 
     fn steps(text: &str) -> Result<Vec<PlannedStep>, InputError> {

@@ -54,7 +54,7 @@ const WORKLOADS: &[WorkloadEntry] = &[WorkloadEntry {
         (u64::from(dop) < integer(settings, "tables"))
             .then(|| "fewer clients than tables".to_string())
     },
-    dataset: |settings, Seed(seed)| {
+    dataset: |settings, Seed(seed), _| {
         let rows = 8 * integer(settings, "rows");
         let age = match settings["age"] {
             Setting::Number(age) => age,

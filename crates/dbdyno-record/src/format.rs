@@ -226,6 +226,19 @@ impl Observation {
     }
 }
 
+/// One step of a trial that has several.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StepRecord {
+    /// Its name, which its observations have too.
+    pub step: String,
+    /// When it began, as [`crate::utc_text`] writes it.
+    pub started_utc: String,
+    /// How long its measured interval or its task took, in seconds.
+    pub seconds: f64,
+    /// What may be wrong with its numbers.
+    pub warnings: Vec<Warning>,
+}
+
 /// One sealed trial: one cell in one block.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrialRecord {
@@ -260,6 +273,9 @@ pub struct TrialRecord {
     pub observations: Vec<Observation>,
     /// What may be wrong with them.
     pub warnings: Vec<Warning>,
+    /// Its steps as they went, in order; empty for a trial that is one measured interval.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<StepRecord>,
     /// SHA-256, hexadecimal, of each file of its detail directory, by name.
     pub files: BTreeMap<String, String>,
 }
@@ -298,7 +314,8 @@ impl TrialRecord {
             }
         }
         self.check_observations()?;
-        for warning in &self.warnings {
+        for warning in self.warnings.iter().chain(self.steps.iter().flat_map(|step| &step.warnings))
+        {
             if !warning.is_finite() {
                 return Err(format!(
                     "the warning {} has a figure that is not finite",

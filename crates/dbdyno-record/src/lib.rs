@@ -24,7 +24,9 @@ mod log;
 pub use detail::DetailWriter;
 pub use error::RecordError;
 pub use find::{find_run, list_runs};
-pub use format::{Ended, FactorValue, FileRecord, Header, Observation, TrialEnd, TrialRecord};
+pub use format::{
+    Ended, FactorValue, FileRecord, Header, Observation, StepRecord, TrialEnd, TrialRecord,
+};
 pub use interval_log::{Interval, IntervalLog, IntervalLogWriter, IntervalTag, Phase};
 pub use long_format::{LongFormat, PlannedTrial, Row};
 pub use metric::{METRICS, Metric};

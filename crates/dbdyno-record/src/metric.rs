@@ -204,6 +204,38 @@ pub const METRICS: &[Metric] = &[
         "KB per row of load_s that client and engine made dirty in files.",
     ),
     number("loaded_mb", "MB", "Disk that the data directory took once it was loaded."),
+    number("step_s", "s", "Length of a step: of its measured interval, or of its task."),
+    number("data_mb", "MB", "Disk that the data directory takes at the end of the step."),
+    number(
+        "rows_per_s",
+        "1/s",
+        "Rows per second that acknowledged requests of the class inserted or deleted; of the task `index`, rows indexed.",
+    ),
+    number(
+        "target_rows_per_s",
+        "1/s",
+        "Rows per second that the step's schedule wanted of the class.",
+    ),
+    number("reads_per_s", "1/s", "Read operations on the storage device per second."),
+    number("read_mb_per_s", "MB/s", "MB read from the storage device per second."),
+    number("writes_per_s", "1/s", "Write operations on the storage device per second."),
+    number("write_mb_per_s", "MB/s", "MB written to the storage device per second."),
+    number("context_switches_per_s", "1/s", "Context switches of the whole host per second."),
+    number(
+        "host_cpu_percent",
+        "%",
+        "CPU time of the whole host that was not idle, as a share of all its CPUs.",
+    ),
+    number(
+        "requests_per_s_p50",
+        "1/s",
+        "Requests of the class done in the second that half of the step's seconds reach.",
+    ),
+    number(
+        "requests_per_s_p99",
+        "1/s",
+        "Requests of the class done in the second that 99 % of the step's seconds reach.",
+    ),
     word("trial_end", "Measured, Invalid, Unsupported, Failed or NotRun."),
     word("trial_end_reason", "Why the trial did not end Measured."),
 ];

@@ -62,6 +62,11 @@ pub enum Warning {
         /// Share of the enforcement periods that were throttled.
         share: f64,
     },
+    /// Writers came to less than the rate that they were to hold.
+    TargetMissed {
+        /// Achieved rate / wanted rate.
+        achieved: f64,
+    },
     /// Requests were refused and sent again often.
     RetriesHigh {
         /// Retries per acknowledged request.
@@ -125,6 +130,7 @@ impl Warning {
             Warning::SingleBlock {} => "SingleBlock",
             Warning::BacklogLeft { .. } => "BacklogLeft",
             Warning::ThrottledCgroup { .. } => "ThrottledCgroup",
+            Warning::TargetMissed { .. } => "TargetMissed",
             Warning::RetriesHigh { .. } => "RetriesHigh",
             Warning::RequestsRefused { .. } => "RequestsRefused",
             Warning::SwapUsed { .. } => "SwapUsed",
@@ -176,6 +182,10 @@ impl Warning {
             Warning::ThrottledCgroup { share } => format!(
                 "The CPU limit of the cgroup stopped the trial in {} of its periods, so the limit was measured, not the engine.",
                 percent(*share)
+            ),
+            Warning::TargetMissed { achieved } => format!(
+                "Writers came to {} of the rate that they were to hold, so queries ran beside fewer writes than others'.",
+                percent(*achieved)
             ),
             Warning::RetriesHigh { per_request } => format!(
                 "{per_request:.2} retries per acknowledged request, so a good part of the work is not in the throughput."
@@ -236,6 +246,9 @@ impl Warning {
             Warning::ThrottledCgroup { .. } => {
                 "Raise the CPU limit of the container, or use fewer cores in the experiment."
             }
+            Warning::TargetMissed { .. } => {
+                "Compare queries only between steps whose writers held their rate, or lower the rate."
+            }
             Warning::RetriesHigh { .. } => {
                 "Look at the errors by code, and compare the CPU per operation."
             }
@@ -280,6 +293,7 @@ impl Warning {
                 &["throughput_per_s", "response_time_us_", "send_lateness_us_"]
             }
             Warning::ThrottledCgroup { .. } => RESULTS,
+            Warning::TargetMissed { .. } => EVERYTHING,
             Warning::RetriesHigh { .. } => &[
                 "throughput_per_s",
                 "retries",
@@ -320,6 +334,7 @@ impl Warning {
             Warning::GeneratorLate { share }
             | Warning::CpuStolen { share }
             | Warning::ThrottledCgroup { share } => share.is_finite(),
+            Warning::TargetMissed { achieved } => achieved.is_finite(),
             Warning::ClockSlow { read_ns } => read_ns.is_finite(),
             Warning::HostBusy { other_cpu_share } => other_cpu_share.is_finite(),
             Warning::RetriesHigh { per_request } => per_request.is_finite(),
@@ -362,6 +377,7 @@ mod tests {
             Warning::SingleBlock {},
             Warning::BacklogLeft { requests: 77 },
             Warning::ThrottledCgroup { share: 0.5 },
+            Warning::TargetMissed { achieved: 0.9 },
             Warning::RetriesHigh { per_request: 1.5 },
             Warning::RequestsRefused { count: 9 },
             Warning::SwapUsed { kb: 4 },

@@ -49,8 +49,8 @@ pub struct WorkloadEntry {
     pub validate: fn(&Settings) -> Result<(), SettingError>,
     /// Why a cell with these settings and this DOP is not run, if it is not.
     pub not_run: fn(&Settings, u32) -> Option<String>,
-    /// The dataset for settings that fit together.
-    pub dataset: fn(&Settings, Seed) -> DatasetFacts,
+    /// The dataset for settings that fit together, and for so many clients of the role that has most.
+    pub dataset: fn(&Settings, Seed, u16) -> DatasetFacts,
 }
 
 /// A role that clients can have in a step.
@@ -76,7 +76,7 @@ pub struct DatasetFacts {
 }
 
 /// Every workload. A new one is a file or directory and a line here.
-pub const WORKLOADS: &[WorkloadEntry] = &[hot_row::ENTRY];
+pub const WORKLOADS: &[WorkloadEntry] = &[hot_row::ENTRY, insert_benchmark::ENTRY];
 
 /// The requests of one client, and its account of how they ended. The request loop is compiled once per kind of
 /// stream, so that a call costs nothing.

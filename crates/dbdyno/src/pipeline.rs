@@ -21,7 +21,8 @@ use dbdyno_host::device_profile::{Budget, DeviceProfile};
 use dbdyno_host::facts::HostFacts;
 use dbdyno_load::instrument::{Effort, Instrument};
 use dbdyno_plan::{
-    Fate, Plan, PlannedBlock, PlannedEngine, PlannedTrial, Value as PlanValue, estimate,
+    Fate, Plan, PlannedBlock, PlannedEngine, PlannedStep, PlannedTrial, Value as PlanValue,
+    estimate,
 };
 use dbdyno_record::{Run, RunWriter, TrialEnd, TrialRecord, utc_text};
 use serde_json::Value;
@@ -359,11 +360,12 @@ impl<'a> Stand<'a> {
         };
         self.restart += u32::from(ready.is_fresh);
         let record = TrialRecord { restart: self.restart, ..unmeasured };
-        let planned_s = trial.load.warmup_s + trial.load.measured_s;
+        let expected_s = self.expected_s(trial);
         let work = TrialOrder {
             run_directory: self.writer.path().to_owned(),
             record: record.clone(),
             load: trial.load.clone(),
+            steps: trial.steps.clone(),
             clock_read_ns: self.instrument.clock_read_ns,
             null_driver_ns: self.instrument.null_driver_ns_median(),
             load_cost: load_cost.cloned(),
@@ -371,7 +373,8 @@ impl<'a> Stand<'a> {
         let work = Work::Trial(Box::new(work));
         let order = self.order(trial, &trial.engine_settings, &ready.data, work);
         let order = Order { engine: EngineOrder { server: ready.server, ..order.engine }, ..order };
-        let limit = Duration::from_secs_f64(planned_s * 2.0) + TRIAL_GRACE + self.settling(trial);
+        let limit =
+            Duration::from_secs_f64(longest_s(trial) * 2.0) + TRIAL_GRACE + self.settling(trial);
         let mut follow = Follow {
             progress: self.progress,
             label: &label,
@@ -380,7 +383,7 @@ impl<'a> Stand<'a> {
         };
         let end = run_job(&order, limit, &mut follow)?;
         let server_ended = follow.server_ended.or_else(|| block.ended());
-        self.progress.advance(planned_s + estimate::TRIAL_OVERHEAD_S);
+        self.progress.advance(expected_s + estimate::TRIAL_OVERHEAD_S);
         if interrupt::has_come() {
             self.writer.discard_detail(trial.trial)?;
         }
@@ -416,6 +419,15 @@ impl<'a> Stand<'a> {
         Ok(failed(reason, engine_version, record))
     }
 
+    /// How long a trial is expected to measure; one with steps as long as the others.
+    fn expected_s(&self, trial: &PlannedTrial) -> f64 {
+        if trial.steps.is_empty() {
+            return trial.load.warmup_s + trial.load.measured_s;
+        }
+        let trials = self.plan.trials_to_run().count().max(1);
+        self.plan.expected_seconds(estimate::MEASURING) / trials as f64
+    }
+
     fn order(
         &self,
         trial: &PlannedTrial,
@@ -443,7 +455,9 @@ impl<'a> Stand<'a> {
                 library: engine.and_then(|engine| self.engines.library(engine)),
                 server: None,
             },
+            workload_name: self.plan.workload.name.clone(),
             workload: trial.settings.clone(),
+            clients: largest_role(trial),
             dataset_seed: self.plan.seed,
             stream_seed: trial.seed,
             work,
@@ -468,6 +482,7 @@ impl<'a> Stand<'a> {
             end,
             observations: Vec::new(),
             warnings: Vec::new(),
+            steps: Vec::new(),
             files: BTreeMap::new(),
         }
     }
@@ -476,6 +491,20 @@ impl<'a> Stand<'a> {
         self.profile_device("device_profile_after")?;
         Ok(self.writer.finish(&utc_text(SystemTime::now()))?)
     }
+}
+
+/// Clients of the role that has most, in any step.
+fn largest_role(trial: &PlannedTrial) -> u16 {
+    let largest = trial.steps.iter().map(PlannedStep::clients_of_largest_role).max();
+    u16::try_from(largest.unwrap_or(trial.load.dop)).unwrap_or(u16::MAX)
+}
+
+/// How long a trial may measure: its own time, or that of its steps, of which those that rows end have a day.
+fn longest_s(trial: &PlannedTrial) -> f64 {
+    if trial.steps.is_empty() {
+        return trial.load.warmup_s + trial.load.measured_s;
+    }
+    trial.steps.iter().map(|step| step.limit_s()).sum()
 }
 
 /// Adds a JSON file to the record; after a resume the host may be another one, so names are counted on.

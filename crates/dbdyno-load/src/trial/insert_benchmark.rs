@@ -5,7 +5,7 @@
 
 use super::Trialed;
 use crate::arrival::ArrivalPlan;
-use crate::clock::Ns;
+use crate::clock::{Ns, SECOND};
 use crate::driver::{Driver, DriverError};
 use crate::measure::{ClientId, Measured, Observer, RoleShape, Shape, Subject, Until, measure};
 use crate::tables::{OwnedValue, SharedUse, TableUse, Tables, no_tables};
@@ -16,6 +16,11 @@ use dbdyno_workload::insert_benchmark::{
 use dbdyno_workload::{CheckReport, ColumnValue, InsertBenchmark, RowId, Seed};
 use std::sync::Arc;
 
+/// Rows of a commit while loading: large enough that commits cost little, small enough for a statement's parameters,
+/// of which SQLite and PostgreSQL take 32,766 and 65,535.
+pub const LOAD_ROWS_PER_COMMIT: u16 = 1_000;
+/// The longest that loading may take.
+const LOAD_LIMIT_NS: Ns = 200_000 * SECOND;
 /// Rows that are compared with what was inserted, at the end.
 const SAMPLED_ROWS: usize = 100;
 
@@ -111,6 +116,54 @@ impl<'d, D: Driver> InsertTrial<'d, D> {
         Ok(InsertTrial { driver, tables, workload, using, accounts, wrong_answers: 0, has_indexes })
     }
 
+    /// Loads what a trial begins with into an engine, from the beginning. Returns how many rows that is.
+    ///
+    /// # Errors
+    /// The engine's, and if a row was not taken.
+    pub fn load(
+        driver: &'d D,
+        workload: InsertBenchmark,
+        seed: Seed,
+        clients: u16,
+        observer: &mut dyn Observer,
+    ) -> Result<u64, DriverError> {
+        let mut trial = InsertTrial::begin(driver, workload, seed, clients)?;
+        // What an interrupted load left has no ledger.
+        trial.tables.drop(&trial.using)?;
+        trial.tables.create(&trial.using)?;
+        let dataset = workload.dataset(seed, clients);
+        trial.accounts.fill(TableAccount::of_loaded(0));
+        trial.has_indexes = false;
+        if dataset.rows_per_table > 0 {
+            let inserters = StepRole {
+                role: Role::Insert,
+                clients: dataset.tables.into(),
+                arrival: ArrivalPlan::closed(),
+                rows_per_commit: LOAD_ROWS_PER_COMMIT,
+                rows_max: Some(dataset.rows_per_table),
+            };
+            trial.step(
+                &Step {
+                    roles: vec![inserters],
+                    until: Until::StreamsOver,
+                    limit_ns: LOAD_LIMIT_NS,
+                    drain_limit_ns: SECOND,
+                    retries_max: u32::MAX,
+                    seed,
+                },
+                observer,
+            )?;
+        }
+        let (rows, wanted) = (trial.rows(), dataset.rows_total());
+        if rows != wanted {
+            return Err(DriverError::new(format!("the engine took {rows} of {wanted} rows")));
+        }
+        if dataset.is_indexed {
+            trial.make_indexes()?;
+        }
+        Ok(rows)
+    }
+
     /// Makes the secondary indexes.
     ///
     /// # Errors
@@ -119,6 +172,17 @@ impl<'d, D: Driver> InsertTrial<'d, D> {
         self.tables.create_indexes(&self.using)?;
         self.has_indexes = true;
         Ok(())
+    }
+
+    /// Number of tables.
+    pub fn tables(&self) -> u16 {
+        self.using.tables
+    }
+
+    /// Rows inserted and deleted for certain, in all tables, in all steps so far.
+    pub fn rows_changed(&self) -> (u64, u64) {
+        let sum = |of: fn(&TableAccount) -> u64| self.accounts.iter().map(of).sum();
+        (sum(|account| account.inserted), sum(|account| account.deleted))
     }
 
     /// Rows in all tables, as far as acknowledgements tell.

@@ -50,6 +50,7 @@ pub fn trial(index: u32) -> TrialRecord {
             observe("acknowledged", 308_641.0),
         ],
         warnings: vec![Warning::SingleBlock {}, Warning::CpuCoarse { ticks: 12 }],
+        steps: Vec::new(),
         files: BTreeMap::new(),
     }
 }

@@ -100,7 +100,7 @@ pub const ENTRY: WorkloadEntry = WorkloadEntry {
     check_needs: &["counter-check"],
     validate: |settings| HotRow::from_settings(settings).map(drop),
     not_run: |settings, dop| HotRow::from_settings(settings).ok()?.not_run(dop),
-    dataset: |settings, seed| {
+    dataset: |settings, seed, _| {
         let workload = HotRow::from_settings(settings).expect("settings are validated first");
         workload.dataset(seed).facts()
     },

@@ -32,6 +32,7 @@ use crate::parameter::{
 };
 use crate::rng::Seed;
 use crate::schema::{Schema, TEXT_BYTES_MAX};
+use crate::{DatasetFacts, RoleEntry, WorkloadEntry};
 
 /// Name, as experiment files write it.
 pub const NAME: &str = "insert_benchmark";
@@ -44,6 +45,41 @@ pub const ABOUT: &str = "Clients insert rows in key order into tables with three
 /// primary key.
 pub const REQUEST_CLASSES: &[&str] =
     &["insert", "delete", "marketsegment", "registersegment", "pdc", "points"];
+
+/// Task of a step: make the secondary indexes.
+pub const INDEX: &str = "index";
+/// Task of a step: pay the engine's debts.
+pub const DRAIN: &str = "drain";
+
+/// Its entry in the list of workloads.
+pub const ENTRY: WorkloadEntry = WorkloadEntry {
+    name: NAME,
+    version: VERSION,
+    about: ABOUT,
+    parameters: PARAMETERS,
+    roles: &[
+        RoleEntry { name: "insert", counts_rows: true },
+        RoleEntry { name: "delete", counts_rows: true },
+        RoleEntry { name: "query", counts_rows: false },
+        RoleEntry { name: "points", counts_rows: false },
+    ],
+    tasks: &[INDEX, DRAIN],
+    needs: &["tables"],
+    check_needs: &[],
+    validate: |settings| InsertBenchmark::from_settings(settings).map(drop),
+    not_run: |_, _| None,
+    dataset: |settings, seed, clients| {
+        let workload =
+            InsertBenchmark::from_settings(settings).expect("settings are validated first");
+        let dataset = workload.dataset(seed, clients);
+        DatasetFacts {
+            fingerprint: dataset.fingerprint(),
+            rows: dataset.rows_total(),
+            bytes: dataset.bytes_estimate(),
+            aging_updates: 0,
+        }
+    },
+};
 
 /// The knobs.
 pub const PARAMETERS: &[Parameter] = &[
@@ -71,6 +107,24 @@ pub const PARAMETERS: &[Parameter] = &[
         kind: Kind::Flag,
         default: "false",
         about: "Whether tables have their secondary indexes before the first step.",
+    },
+    Parameter {
+        name: "load_rows",
+        kind: Kind::Integer { min: 1, max: 1_000_000_000_000 },
+        default: "1000000",
+        about: "Rows that each client inserts before there are indexes (X of the documents), for steps that name it.",
+    },
+    Parameter {
+        name: "insert_rows",
+        kind: Kind::Integer { min: 1, max: 1_000_000_000_000 },
+        default: "1000000",
+        about: "Rows that each client inserts with indexes (Y of the documents), for steps that name it.",
+    },
+    Parameter {
+        name: "query_s",
+        kind: Kind::Number { min: 0.1, max: 1e6 },
+        default: "30",
+        about: "Seconds of a step of queries, for steps that name it.",
     },
     Parameter {
         name: "data_bytes_min",

@@ -33,6 +33,20 @@ pub enum Role {
     Points,
 }
 
+impl Role {
+    /// The role of this name, as experiment files write it.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Role> {
+        match name {
+            "insert" => Some(Role::Insert),
+            "delete" => Some(Role::Delete),
+            "query" => Some(Role::Query),
+            "points" => Some(Role::Points),
+            _ => None,
+        }
+    }
+}
+
 /// One client of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StepClient {

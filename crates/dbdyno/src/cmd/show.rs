@@ -7,6 +7,7 @@ use crate::output;
 use crate::stored::{self, Stored};
 use crate::view::cells::{Cell, cells_of};
 use crate::view::pivot::{Base, Content, RUN_SEPARATOR, two_views};
+use crate::view::steps::step_tables;
 use crate::view::text::number;
 use dbdyno_plan::Plan;
 use dbdyno_record::{VerifyDepth, Warning, metric};
@@ -65,6 +66,10 @@ pub fn run(args: &ShowArgs) -> Result<u8, Failure> {
         out += &head(one);
     }
     out += &differences(&stored);
+    if let Some(tables) = of_steps(&stored, &cells) {
+        output::print(&format!("{out}\n{tables}"))?;
+        return Ok(exit_code::DONE);
+    }
     let base = match &args.relative_to {
         Some(engine) => Some((Base::Engine(engine), engine.clone())),
         None => (stored.len() > 1).then(|| (Base::FirstRun, "the same engine in A".to_owned())),
@@ -85,9 +90,24 @@ pub fn run(args: &ShowArgs) -> Result<u8, Failure> {
 /// What `run` prints at its end: the same tables that `show` prints.
 pub fn result(stored: Stored) -> String {
     let cells = all_cells(std::slice::from_ref(&stored));
+    if let Some(tables) = of_steps(std::slice::from_ref(&stored), &cells) {
+        return format!("{}\n{tables}", head(&stored));
+    }
     let metric = "throughput_per_s";
     let views = two_views(&cells, Content::Metric(metric), &title(metric));
     format!("{}\n{views}", head(&stored))
+}
+
+/// The tables of runs whose trials have steps.
+fn of_steps(stored: &[Stored], cells: &[Cell]) -> Option<String> {
+    let mut steps: Vec<String> = Vec::new();
+    for step in stored.iter().flat_map(|one| &one.plan.trials).flat_map(|trial| &trial.steps) {
+        if !steps.contains(&step.name) {
+            steps.push(step.name.clone());
+        }
+    }
+    let cores = host_of(stored.first()?).get("cores_online").and_then(|cores| cores.parse().ok());
+    (!steps.is_empty()).then(|| step_tables(cells, &steps, cores.unwrap_or(1.0)))
 }
 
 fn title(name: &str) -> String {

@@ -5,9 +5,14 @@ use super::{LoadOrder, Order, Report, tell};
 use crate::failure::Failure;
 use crate::template::{State, Template};
 use crate::workspace::cannot;
+use dbdyno_load::dataset::LoadTimes;
 use dbdyno_load::driver::{Driver, OpenOptions};
+use dbdyno_load::measure::{Boundary, Observer};
+use dbdyno_load::recorder::Interval;
+use dbdyno_load::trial::insert_benchmark::{InsertTrial, LOAD_ROWS_PER_COMMIT};
 use dbdyno_load::{dataset, with_driver};
 use dbdyno_plan::ClientLoad;
+use dbdyno_workload::{Seed, insert_benchmark};
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -62,19 +67,55 @@ fn into_server<D: Driver>(order: &Order, load: &LoadOrder) -> Result<Option<Load
 }
 
 fn complete<D: Driver>(options: &OpenOptions, order: &Order) -> Result<LoadCost, Failure> {
-    let dataset = order.dataset()?;
     let meter =
         LoadMeter::start(order.engine.server.as_ref().map_or(&[], |server| &server.processes))?;
     let driver = D::open(options)?;
+    let (rows, times) = match order.workload_name.as_str() {
+        insert_benchmark::NAME => purchases(&driver, order)?,
+        _ => counters(&driver, order)?,
+    };
+    meter.cost(rows, times, &order.engine.data_directory)
+}
+
+/// Rows of `hot_row`.
+fn counters<D: Driver>(driver: &D, order: &Order) -> Result<(u64, LoadTimes), Failure> {
+    let dataset = order.dataset()?;
     let mut last_told = Instant::now();
-    let times = dataset::load(&driver, &dataset, &mut |progress| {
+    let times = dataset::load(driver, &dataset, &mut |progress| {
         if last_told.elapsed() >= REPORT_EVERY {
             last_told = Instant::now();
             tell(&Report::Loading { done: progress.done, total: progress.total });
         }
     })?;
-    let rows = dataset.rows * u64::from(dataset.tables);
-    meter.cost(rows, times, &order.engine.data_directory)
+    Ok((dataset.rows * u64::from(dataset.tables), times))
+}
+
+/// Rows of `insert_benchmark`.
+fn purchases<D: Driver>(driver: &D, order: &Order) -> Result<(u64, LoadTimes), Failure> {
+    /// Tells the parent each second how far it is.
+    struct Telling {
+        done: u64,
+        total: u64,
+    }
+    impl Observer for Telling {
+        fn boundary(&mut self, _: Boundary, _: &[u32]) {}
+
+        fn interval(&mut self, interval: Interval) {
+            let requests: u64 = interval.classes.iter().map(|class| class.completed).sum();
+            self.done += requests * u64::from(LOAD_ROWS_PER_COMMIT);
+            let done = self.done.min(self.total);
+            tell(&Report::Loading { done, total: self.total });
+        }
+    }
+    let (workload, seed) = (order.insert_benchmark()?, Seed(order.dataset_seed));
+    let total = workload.dataset(seed, order.clients).rows_total();
+    let mut telling = Telling { done: 0, total };
+    let started = Instant::now();
+    let rows = InsertTrial::load(driver, workload, seed, order.clients, &mut telling)?;
+    let insert_s = started.elapsed().as_secs_f64();
+    driver.settle()?;
+    let settle_s = started.elapsed().as_secs_f64() - insert_s;
+    Ok((rows, LoadTimes { insert_s, age_s: 0.0, settle_s }))
 }
 
 /// The library's version, asked of an empty database beside the template, which is removed again.

@@ -11,14 +11,15 @@ pub mod load_cost;
 pub mod run;
 pub mod server;
 pub mod settle;
+mod steps;
 pub mod trial;
 
 use crate::failure::Failure;
 use dbdyno_host::process_tree::die_with_parent;
 use dbdyno_load::driver::OpenOptions;
-use dbdyno_plan::{ClientLoad, Load, LogSyncs, Value};
+use dbdyno_plan::{ClientLoad, Load, LogSyncs, PlannedStep, Value};
 use dbdyno_record::TrialRecord;
-use dbdyno_workload::{Dataset, HotRow, Seed, Setting};
+use dbdyno_workload::{Dataset, HotRow, InsertBenchmark, Seed, Setting};
 use load_cost::LoadCost;
 use serde::{Deserialize, Serialize};
 use server::{ServerOrder, client_options};
@@ -33,8 +34,12 @@ pub struct Order {
     pub parent: u32,
     /// The engine.
     pub engine: EngineOrder,
+    /// The workload's name.
+    pub workload_name: String,
     /// The workload's settings.
     pub workload: BTreeMap<String, Value>,
+    /// Clients of the role that has most, in any step.
+    pub clients: u16,
     /// Seed of the dataset.
     pub dataset_seed: u64,
     /// Seed of request streams and arrivals.
@@ -100,8 +105,10 @@ pub struct TrialOrder {
     pub run_directory: PathBuf,
     /// The record as far as it is known before measuring; the child fills in the rest.
     pub record: TrialRecord,
-    /// DOP, arrivals and times.
+    /// DOP, arrivals and times; of a trial with steps, what its steps have in common.
     pub load: Load,
+    /// Its steps; none for a trial that is one measured interval.
+    pub steps: Vec<PlannedStep>,
     /// One clock read here, ns.
     pub clock_read_ns: f64,
     /// One request on the null driver here, ns.
@@ -145,6 +152,13 @@ impl Order {
     pub fn hot_row(&self) -> Result<HotRow, Failure> {
         let settings = self.workload.iter().map(|(name, value)| (name.clone(), value.0.clone()));
         HotRow::from_settings(&settings.collect())
+            .map_err(|error| Failure::other(error.to_string()))
+    }
+
+    /// The same for the other workload.
+    pub fn insert_benchmark(&self) -> Result<InsertBenchmark, Failure> {
+        let settings = self.workload.iter().map(|(name, value)| (name.clone(), value.0.clone()));
+        InsertBenchmark::from_settings(&settings.collect())
             .map_err(|error| Failure::other(error.to_string()))
     }
 

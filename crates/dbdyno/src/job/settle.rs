@@ -24,18 +24,22 @@ pub struct Settled {
     pub gave_up: bool,
 }
 
-/// Runs the steps; `{table}` in a statement makes it one for each of the `tables` that are updated.
+/// Runs the steps; `{table}` in a statement makes it one for each of the `tables` that are changed.
 ///
 /// # Errors
 /// The server's.
-pub fn settle(server: &dyn Asked, steps: &[SettleStep], tables: u16) -> Result<Settled, Failure> {
+pub fn settle(
+    server: &dyn Asked,
+    steps: &[SettleStep],
+    tables: &[String],
+) -> Result<Settled, Failure> {
     let started = Instant::now();
     let (mut debt, mut gave_up) = (0, false);
     for step in steps {
         let by = Instant::now() + Duration::from_secs(step.limit_s);
-        let names = (1..=tables).map(|table| format!("t{table}"));
+        let names = tables.iter();
         let statements: Vec<String> = match step.statement.contains("{table}") {
-            true => names.map(|name| step.statement.replace("{table}", &name)).collect(),
+            true => names.map(|name| step.statement.replace("{table}", name)).collect(),
             false => vec![step.statement.clone()],
         };
         for statement in &statements {

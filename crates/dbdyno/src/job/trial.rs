@@ -7,16 +7,17 @@ use super::server::{BackendOrder, ServerOrder};
 use super::settle::{self, Settled};
 use super::{Order, Report, TrialOrder, tell};
 use crate::failure::Failure;
-use crate::trial::derive::{Derived, Raw, derive};
+use crate::trial::derive::{Derived, Raw, STEP, derive, derive_task};
 use crate::trial::detail::IntervalFiles;
 use crate::trial::files::Files;
-use crate::trial::observe::TrialObserver;
+use crate::trial::observe::{BoundarySample, TrialObserver};
 use dbdyno_host::probe::disk::DiskProbe;
 use dbdyno_load::arrival::{ArrivalLaw, ArrivalPlan};
 use dbdyno_load::clock::SECOND;
-use dbdyno_load::driver::{Driver, Receipt};
-use dbdyno_load::measure::{RoleShape, Shape, Subject, Until};
+use dbdyno_load::driver::{ClientCounters, Driver, DriverError, Receipt};
+use dbdyno_load::measure::{Boundary, Observer, RoleShape, Shape, Subject, Until};
 use dbdyno_load::outcome::FailureClass;
+use dbdyno_load::recorder::ClassInterval;
 use dbdyno_load::trial::Trialed;
 use dbdyno_load::trial::hot_row::{self, Trial};
 use dbdyno_load::{dataset, sync_counter, with_driver};
@@ -29,7 +30,7 @@ use std::collections::BTreeMap;
 use std::time::{Instant, SystemTime};
 
 /// How long after the end requests that were due before it may still be sent or retried.
-const DRAIN_LIMIT_S: u64 = 30;
+pub const DRAIN_LIMIT_S: u64 = 30;
 
 /// Measures the trial, writes its detail files and returns its record.
 ///
@@ -40,72 +41,43 @@ pub fn measure(
     trial: &TrialOrder,
     engine_version: &mut String,
 ) -> Result<TrialRecord, Failure> {
-    with_driver!(order.engine.driver.as_str(), D => measure_on::<D>(order, trial, engine_version))
+    with_driver!(order.engine.driver.as_str(), D => {
+        if trial.steps.is_empty() {
+            measure_hot_row::<D>(order, trial, engine_version)
+        } else {
+            super::steps::measure::<D>(order, trial, engine_version)
+        }
+    })
 }
 
-fn measure_on<D: Driver>(
+fn measure_hot_row<D: Driver>(
     order: &Order,
     trial: &TrialOrder,
     engine_version: &mut String,
 ) -> Result<TrialRecord, Failure> {
-    let started = (SystemTime::now(), Instant::now());
+    let started = Started::now();
     let what = trial_of(order, trial)?;
-    let server = order.engine.server.as_ref();
-    let behind = server.and_then(|server| server.backend.as_deref());
-    let behind_driver = behind.map(BackendOrder::open).transpose()?;
-    let driver = D::open(&order.open_options(what.shape.clients(), &trial.load.client)?)?;
-    let receipt = driver.receipt()?;
-    engine_version.clone_from(&receipt.version);
-    // Whoever has the data answers for them.
-    let keeper: &dyn Asked = match &behind_driver {
-        Some(behind) => &**behind,
-        None => &driver,
-    };
-    let keeper_order = behind.map(|backend| &backend.server).or(server);
-    let behind_receipt = behind_driver.as_ref().map(|driver| driver.receipt()).transpose()?;
-    if server.is_some() {
-        let settings = &behind_receipt.as_ref().unwrap_or(&receipt).settings;
-        effective::check_promise(&order.engine.promised_settings, settings)?;
-        effective::check_connections(what.shape.clients(), &receipt.settings)?;
-    }
+    let clients = what.shape.clients();
+    let opened = Opened::<D>::open(order, trial, clients, engine_version)?;
     if !D::KEEPS_FILES {
-        dataset::load(&driver, &what.dataset, &mut |_| ())?;
+        dataset::load(&opened.driver, &what.dataset, &mut |_| ())?;
     }
-    let settled = server
-        .map(|server| settle::settle(keeper, &server.settle, what.workload.tables()))
-        .transpose()?;
-    let mut live = |rate| tell(&Report::Rate(rate));
-    let disk = DiskProbe::of_directory(&order.engine.data_directory).ok();
-    let files = IntervalFiles::new(REQUEST_CLASSES, SystemTime::now())?;
-    let processes = server.map_or(&[][..], |server| server.processes.as_slice());
-    let mut observer = TrialObserver::new(disk, processes, REQUEST_CLASSES, files, &mut live);
-    let syncs_before = log_syncs(keeper, keeper_order)?;
-    let statistics_before = driver.statistics()?;
-    let trialed = hot_row::run(&driver, &what, &mut observer)?;
-    // Over the whole trial, when nothing is under way: within the measured interval syncs and commits cannot be counted
-    // at the same instant, and a busy host makes the gap long enough to look like a broken promise.
-    let syncs_after = log_syncs(keeper, keeper_order)?;
-    let seen = syncs_before.zip(syncs_after).map(|(before, after)| SyncsSeen {
-        log_syncs: after.saturating_sub(before),
-        commits: trialed.acknowledged,
-        dop: what.shape.clients() * trial.load.client.pipeline,
-    });
-    let statistics = difference(driver.statistics()?, &statistics_before);
-    let threads = driver.threads(what.shape.clients());
-    let is_ours = server.is_some_and(|server| !server.is_named);
-    let engine_files = is_ours.then(|| Files::below(&order.engine.data_directory));
-    // Closing is part of the trial: what an engine does then must not fall on the next one.
-    drop((driver, behind_driver));
-    if let Some(error) = observer.error.take() {
-        return Err(error);
-    }
-    if observer.disk_full > 0 {
-        let what = format!("{} requests found no room on the disk", observer.disk_full);
-        return Err(Failure::disk_full(&what));
-    }
-    let mut derived =
-        derive_from(order, trial, &what, &trialed, &observer, (settled, seen, threads))?;
-    let end = end_of(order, &trialed, &observer, seen);
+    let names: Vec<String> =
+        (1..=what.workload.tables()).map(|table| format!("t{table}")).collect();
+    let part = PartOf {
+        step: STEP,
+        classes: REQUEST_CLASSES,
+        clients,
+        dop: trial.load.dop,
+        has_schedule: trial.load.arrival != Arrival::Closed,
+        settled: opened.settle(order, &names)?,
+    };
+    let statistics_before = opened.driver.statistics()?;
+    let run = |observer: &mut TrialObserver<'_>| hot_row::run(&opened.driver, &what, observer);
+    let part = opened.measure(order, trial, &part, run)?;
+    let statistics = difference(opened.driver.statistics()?, &statistics_before);
+    let (receipts, engine_files) = opened.close(order);
+    let Part { mut derived, end, files, samples, check, seen, .. } = part.finished()?;
     for (name, value) in trial.load_cost.iter().flat_map(LoadCost::metrics) {
         derived.put(name, value);
     }
@@ -113,28 +85,309 @@ fn measure_on<D: Driver>(
         derived.put("server_files_mb", files.bytes as f64 / f64::from(1 << 20));
     }
     let mut detail = DetailWriter::create(&trial.run_directory, trial.record.trial)?;
-    let TrialObserver { files, start, end: end_sample, .. } = observer;
-    files.write(&mut detail)?;
-    write_json(&mut detail, "host_samples.json", &samples_json(&[start, end_sample]))?;
-    let receipts = (&receipt, behind_receipt.as_ref());
-    write_json(&mut detail, "receipt.json", &receipt_json(order, trial, receipts, seen))?;
+    files.write(&mut detail, "")?;
+    write_json(&mut detail, "host_samples.json", &samples_json(&samples))?;
+    write_receipts(&mut detail, order, trial, &receipts, seen)?;
     if let Some(files) = &engine_files {
         write_json(&mut detail, "files.json", &files.as_json())?;
     }
     if !statistics.is_empty() {
         write_json(&mut detail, "engine_statistics.json", &json!(statistics))?;
     }
-    write_json(&mut detail, "check.json", &check_json(trialed.check.as_ref()))?;
+    write_json(&mut detail, "check.json", &check_json(check.as_ref()))?;
     Ok(TrialRecord {
-        engine_version: receipt.version,
-        started_utc: utc_text(started.0),
-        duration_s: started.1.elapsed().as_secs_f64(),
+        engine_version: receipts.own.version,
+        started_utc: utc_text(started.at),
+        duration_s: started.since.elapsed().as_secs_f64(),
         end,
         observations: derived.observations,
         warnings: derived.warnings,
         files: detail.finish()?,
         ..trial.record.clone()
     })
+}
+
+/// When a trial or a step began, by the wall and to be measured from.
+pub struct Started {
+    /// The wall's time.
+    pub at: SystemTime,
+    /// The same moment on a clock that does not jump.
+    pub since: Instant,
+}
+
+impl Started {
+    /// Now.
+    pub fn now() -> Self {
+        Started { at: SystemTime::now(), since: Instant::now() }
+    }
+}
+
+/// What the engine, and the server behind it if there is one, say of themselves.
+pub struct Receipts {
+    /// The engine's that clients speak to.
+    pub own: Receipt,
+    /// The server's behind it.
+    pub behind: Option<Receipt>,
+}
+
+/// An engine that is open for a trial.
+pub struct Opened<D> {
+    /// Its driver.
+    pub driver: D,
+    behind: Option<Box<dyn Asked>>,
+    receipts: Receipts,
+}
+
+/// One measured interval: what it is called, and what is known of it beforehand.
+pub struct PartOf<'a> {
+    /// The step.
+    pub step: &'a str,
+    /// The classes of requests.
+    pub classes: &'a [&'a str],
+    /// Concurrent clients.
+    pub clients: u32,
+    /// Clients that were asked for.
+    pub dop: u32,
+    /// Whether any of them has a schedule.
+    pub has_schedule: bool,
+    /// How settling went before it.
+    pub settled: Option<Settled>,
+}
+
+/// One measured interval, as it went.
+pub struct Part {
+    /// Metrics and warnings.
+    pub derived: Derived,
+    /// How it ended.
+    pub end: TrialEnd,
+    /// Interval logs and series.
+    pub files: IntervalFiles,
+    /// Samples at both boundaries.
+    pub samples: [Option<BoundarySample>; 2],
+    /// The verdict.
+    pub check: Option<CheckReport>,
+    /// Counts of each class.
+    pub classes: Vec<ClassInterval>,
+    /// Requests done in each whole second, by class.
+    pub per_second: Vec<Vec<u64>>,
+    /// Length of the measured interval, seconds.
+    pub measured_s: f64,
+    /// Syncs and commits.
+    pub seen: Option<SyncsSeen>,
+    disk_full: u64,
+}
+
+impl Part {
+    /// The part, if there was room on the disk.
+    ///
+    /// # Errors
+    /// If there was none: no other trial would fare better.
+    pub fn finished(self) -> Result<Part, Failure> {
+        if self.disk_full > 0 {
+            let what = format!("{} requests found no room on the disk", self.disk_full);
+            return Err(Failure::disk_full(&what));
+        }
+        Ok(self)
+    }
+}
+
+impl<D: Driver> Opened<D> {
+    /// Opens the engine for so many clients and holds it against what was promised.
+    ///
+    /// # Errors
+    /// The engine's, and if it does not keep a promise.
+    pub fn open(
+        order: &Order,
+        trial: &TrialOrder,
+        clients: u32,
+        engine_version: &mut String,
+    ) -> Result<Self, Failure> {
+        let server = order.engine.server.as_ref();
+        let behind = server.and_then(|server| server.backend.as_deref());
+        let behind = behind.map(BackendOrder::open).transpose()?;
+        let driver = D::open(&order.open_options(clients, &trial.load.client)?)?;
+        let own = driver.receipt()?;
+        engine_version.clone_from(&own.version);
+        let behind_receipt = behind.as_ref().map(|driver| driver.receipt()).transpose()?;
+        if server.is_some() {
+            let settings = &behind_receipt.as_ref().unwrap_or(&own).settings;
+            effective::check_promise(&order.engine.promised_settings, settings)?;
+            effective::check_connections(clients, &own.settings)?;
+        }
+        Ok(Opened { driver, behind, receipts: Receipts { own, behind: behind_receipt } })
+    }
+
+    /// Whoever has the data answers for them.
+    fn keeper(&self) -> &dyn Asked {
+        match &self.behind {
+            Some(behind) => &**behind,
+            None => &self.driver,
+        }
+    }
+
+    /// Pays a server's debts; `tables` are the names of those that are changed.
+    ///
+    /// # Errors
+    /// The server's.
+    pub fn settle(&self, order: &Order, tables: &[String]) -> Result<Option<Settled>, Failure> {
+        let server = order.engine.server.as_ref();
+        server.map(|server| settle::settle(self.keeper(), &server.settle, tables)).transpose()
+    }
+
+    /// Measures one interval, which `run` runs.
+    ///
+    /// # Errors
+    /// The engine's, and if the host cannot be sampled.
+    pub fn measure(
+        &self,
+        order: &Order,
+        trial: &TrialOrder,
+        part: &PartOf<'_>,
+        run: impl FnOnce(&mut TrialObserver<'_>) -> Result<Trialed, DriverError>,
+    ) -> Result<Part, Failure> {
+        let server = order.engine.server.as_ref();
+        let keeper_order = match server.and_then(|server| server.backend.as_deref()) {
+            Some(backend) => Some(&backend.server),
+            None => server,
+        };
+        let mut live = |rate| tell(&Report::Rate(rate));
+        let disk = DiskProbe::of_directory(&order.engine.data_directory).ok();
+        let files = IntervalFiles::new(part.classes, SystemTime::now())?;
+        let processes = server.map_or(&[][..], |server| server.processes.as_slice());
+        let mut observer = TrialObserver::new(disk, processes, part.classes, files, &mut live);
+        let syncs_before = log_syncs(self.keeper(), keeper_order)?;
+        let trialed = run(&mut observer)?;
+        // Over the whole trial, when nothing is under way: within the measured interval syncs and commits cannot be
+        // counted at the same instant, and a busy host makes the gap long enough to look like a broken promise.
+        let syncs_after = log_syncs(self.keeper(), keeper_order)?;
+        let seen = syncs_before.zip(syncs_after).map(|(before, after)| SyncsSeen {
+            log_syncs: after.saturating_sub(before),
+            commits: trialed.acknowledged,
+            dop: part.clients * trial.load.client.pipeline,
+        });
+        if let Some(error) = observer.error.take() {
+            return Err(error);
+        }
+        let threads = self.driver.threads(part.clients);
+        let derived = derive_from(order, trial, part, &trialed, &observer, (seen, threads))?;
+        let end = end_of(order, &trialed, &observer, seen);
+        let TrialObserver {
+            files,
+            start,
+            end: end_sample,
+            due_in_measured,
+            per_second,
+            disk_full,
+            ..
+        } = observer;
+        Ok(Part {
+            derived,
+            end,
+            files,
+            samples: [start, end_sample],
+            measured_s: measured_s(&trialed),
+            check: trialed.check,
+            classes: due_in_measured,
+            per_second,
+            seen,
+            disk_full,
+        })
+    }
+
+    /// Measures what the engine does alone, over so many rows: its costs per operation are per row.
+    ///
+    /// # Errors
+    /// The engine's, and if the host cannot be sampled.
+    pub fn measure_task(
+        &self,
+        order: &Order,
+        trial: &TrialOrder,
+        step: &str,
+        rows: u64,
+        task: impl FnOnce() -> Result<(), Failure>,
+    ) -> Result<Part, Failure> {
+        let server = order.engine.server.as_ref();
+        let mut live = |_| ();
+        let disk = DiskProbe::of_directory(&order.engine.data_directory).ok();
+        let files = IntervalFiles::new(&[], SystemTime::now())?;
+        let processes = server.map_or(&[][..], |server| server.processes.as_slice());
+        let mut observer = TrialObserver::new(disk, processes, &[], files, &mut live);
+        let own_thread = [dbdyno_load::clock::thread_id()];
+        observer.boundary(Boundary::MeasureStart, &own_thread);
+        let started = Instant::now();
+        task()?;
+        let measured_s = started.elapsed().as_secs_f64();
+        observer.boundary(Boundary::MeasureEnd, &own_thread);
+        if let Some(error) = observer.error.take() {
+            return Err(error);
+        }
+        let (Some(start), Some(end)) = (&observer.start, &observer.end) else {
+            return Err(Failure::other("the task was not sampled"));
+        };
+        let derived = derive_task(&Raw {
+            step,
+            measured_s,
+            boundaries: (start, end),
+            completed: rows,
+            classes: &[],
+            unsent: 0,
+            has_schedule: false,
+            counters: ClientCounters::default(),
+            acknowledged_in_all: 0,
+            dop: 1,
+            active_clients: 1,
+            cores: std::thread::available_parallelism().map_or(1.0, |cores| cores.get() as f64),
+            is_server: server.is_some(),
+            settled: None,
+            server_memory: observer.server_memory,
+            threads: 1,
+            syncs: None,
+            clock_read_ns: trial.clock_read_ns,
+            null_driver_ns: trial.null_driver_ns,
+        })?;
+        let TrialObserver { files, start, end, .. } = observer;
+        Ok(Part {
+            derived,
+            end: TrialEnd::Measured,
+            files,
+            samples: [start, end],
+            check: None,
+            classes: Vec::new(),
+            per_second: Vec::new(),
+            measured_s,
+            seen: None,
+            disk_full: 0,
+        })
+    }
+
+    /// Closes it, which is part of the trial: what an engine does then must not fall on the next one. Returns what it
+    /// said of itself, and what its files were, if they are ours.
+    pub fn close(self, order: &Order) -> (Receipts, Option<Files>) {
+        let is_ours = order.engine.server.as_ref().is_some_and(|server| !server.is_named);
+        let files = is_ours.then(|| Files::below(&order.engine.data_directory));
+        drop((self.driver, self.behind));
+        (self.receipts, files)
+    }
+}
+
+/// Writes what the engine said of itself.
+///
+/// # Errors
+/// The disk's.
+pub fn write_receipts(
+    detail: &mut DetailWriter,
+    order: &Order,
+    trial: &TrialOrder,
+    receipts: &Receipts,
+    seen: Option<SyncsSeen>,
+) -> Result<(), Failure> {
+    let receipts = (&receipts.own, receipts.behind.as_ref());
+    write_json(detail, "receipt.json", &receipt_json(order, trial, receipts, seen))
+}
+
+fn measured_s(trialed: &Trialed) -> f64 {
+    let timeline = trialed.measured.timeline;
+    (timeline.end - timeline.measure_start) as f64 / SECOND as f64
 }
 
 fn trial_of(order: &Order, trial: &TrialOrder) -> Result<Trial, Failure> {
@@ -173,7 +426,7 @@ fn log_syncs(asked: &dyn Asked, server: Option<&ServerOrder>) -> Result<Option<u
 }
 
 /// What the engine's own counters grew by in the whole trial, warm-up and checks included.
-fn difference(
+pub fn difference(
     after: BTreeMap<String, u64>,
     before: &BTreeMap<String, u64>,
 ) -> BTreeMap<String, u64> {
@@ -187,28 +440,29 @@ fn difference(
 fn derive_from(
     order: &Order,
     trial: &TrialOrder,
-    what: &Trial,
+    part: &PartOf<'_>,
     trialed: &Trialed,
     observer: &TrialObserver<'_>,
-    (settled, syncs, threads): (Option<Settled>, Option<SyncsSeen>, u32),
+    (syncs, threads): (Option<SyncsSeen>, u32),
 ) -> Result<Derived, Failure> {
     let (Some(start), Some(end)) = (&observer.start, &observer.end) else {
         return Err(Failure::other("the measured interval was not sampled"));
     };
     derive(&Raw {
-        measured_s: what.shape.measured_ns as f64 / SECOND as f64,
+        step: part.step,
+        measured_s: measured_s(trialed),
         boundaries: (start, end),
         completed: observer.completed,
         classes: &observer.due_in_measured,
         unsent: trialed.measured.unsent,
-        has_schedule: trial.load.arrival != Arrival::Closed,
+        has_schedule: part.has_schedule,
         counters: trialed.measured.counters,
         acknowledged_in_all: trialed.acknowledged,
-        dop: trial.load.dop,
+        dop: part.dop,
         active_clients: trialed.active_clients,
         cores: std::thread::available_parallelism().map_or(1.0, |cores| cores.get() as f64),
         is_server: order.engine.server.is_some(),
-        settled,
+        settled: part.settled,
         server_memory: observer.server_memory,
         threads,
         syncs,
@@ -227,6 +481,16 @@ fn end_of(
     let mut broken = trialed.check.as_ref().map_or(Vec::new(), |check| check.failures.clone());
     let promise = order.engine.log_syncs.zip(seen);
     broken.extend(promise.and_then(|(promise, seen)| promise.contradiction(seen)));
+    let wrong_answers = || {
+        let classes = observer.due_in_measured.iter();
+        let failures = classes.flat_map(|class| &class.failures);
+        let wrong = failures.filter(|(failure, _)| failure.class == FailureClass::WrongAnswer);
+        wrong.map(|(_, count)| count).sum::<u64>()
+    };
+    if wrong_answers() > 0 {
+        broken
+            .push(format!("{} answers to queries were wrong in order or bounds", wrong_answers()));
+    }
     if !broken.is_empty() {
         return TrialEnd::Invalid { reason: broken.join("; ") };
     }
@@ -247,7 +511,7 @@ fn end_of(
     }
 }
 
-fn write_json(
+pub fn write_json(
     detail: &mut DetailWriter,
     name: &str,
     value: &serde_json::Value,
@@ -256,8 +520,8 @@ fn write_json(
     Ok(detail.write_file(name, &text)?)
 }
 
-fn samples_json(samples: &[Option<crate::trial::observe::BoundarySample>]) -> serde_json::Value {
-    let one = |sample: &crate::trial::observe::BoundarySample| {
+pub fn samples_json(samples: &[Option<BoundarySample>]) -> serde_json::Value {
+    let one = |sample: &BoundarySample| {
         let (process, host) = (&sample.process, &sample.host);
         let switches: u64 =
             process.tasks.iter().map(|task| task.voluntary + task.involuntary).sum();
@@ -349,7 +613,7 @@ fn receipt_json(
     })
 }
 
-fn check_json(check: Option<&CheckReport>) -> serde_json::Value {
+pub fn check_json(check: Option<&CheckReport>) -> serde_json::Value {
     check.map_or_else(
         || json!({ "made": false, "reason": "this engine keeps no rows" }),
         |check| {

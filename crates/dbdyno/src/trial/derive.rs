@@ -16,7 +16,7 @@ use dbdyno_plan::SyncsSeen;
 use dbdyno_record::{Observation, Warning, metric};
 use hdrhistogram::Histogram;
 
-/// The only step there is so far.
+/// The step of a trial that is one measured interval.
 pub const STEP: &str = "measure";
 const ALL: &str = "all";
 
@@ -34,6 +34,8 @@ const FEW_REQUESTS: u64 = 1_000;
 
 /// What a trial left behind.
 pub struct Raw<'a> {
+    /// The step that it was.
+    pub step: &'a str,
     /// Length of the measured interval.
     pub measured_s: f64,
     /// Samples at both boundaries.
@@ -80,8 +82,8 @@ impl Raw<'_> {
 }
 
 /// Metrics and warnings.
-#[derive(Default)]
 pub struct Derived {
+    step: String,
     /// The numbers.
     pub observations: Vec<Observation>,
     /// What may be wrong with them.
@@ -89,24 +91,35 @@ pub struct Derived {
 }
 
 impl Derived {
+    /// Nothing of a step yet.
+    pub fn of_step(step: &str) -> Self {
+        Derived { step: step.to_owned(), observations: Vec::new(), warnings: Vec::new() }
+    }
+
     /// Adds one number.
     pub fn put(&mut self, name: &str, value: f64) {
+        self.put_of(ALL, name, value);
+    }
+
+    /// Adds one number of a class of requests.
+    pub fn put_of(&mut self, class: &str, name: &str, value: f64) {
         // A number that could not be worked out is left out: an empty cell says so, a zero would lie.
         if let Some(metric) = metric::find(name).filter(|_| value.is_finite()) {
-            self.observations.push(Observation::new((STEP, ALL, ALL), metric, value));
+            self.observations.push(Observation::new((&self.step, ALL, class), metric, value));
         }
     }
 
-    fn put_times(&mut self, prefix: &str, histogram: &Histogram<u64>) {
+    /// Adds the percentiles of a histogram.
+    pub fn put_times(&mut self, class: &str, prefix: &str, histogram: &Histogram<u64>) {
         if histogram.is_empty() {
             return;
         }
-        self.put(&format!("{prefix}_mean"), histogram.mean() / 1e3);
+        self.put_of(class, &format!("{prefix}_mean"), histogram.mean() / 1e3);
         for (name, quantile) in [("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999)] {
             let us = histogram.value_at_quantile(quantile) as f64 / 1e3;
-            self.put(&format!("{prefix}_{name}"), us);
+            self.put_of(class, &format!("{prefix}_{name}"), us);
         }
-        self.put(&format!("{prefix}_max"), histogram.max() as f64 / 1e3);
+        self.put_of(class, &format!("{prefix}_max"), histogram.max() as f64 / 1e3);
     }
 }
 
@@ -115,7 +128,7 @@ impl Derived {
 /// # Errors
 /// If two samples cannot be compared.
 pub fn derive(raw: &Raw<'_>) -> Result<Derived, Failure> {
-    let mut derived = Derived::default();
+    let mut derived = Derived::of_step(raw.step);
     let mut total = ClassInterval::default();
     raw.classes.iter().for_each(|class| total.add(class));
     put_requests(&mut derived, raw, &total);
@@ -124,13 +137,23 @@ pub fn derive(raw: &Raw<'_>) -> Result<Derived, Failure> {
     Ok(derived)
 }
 
+/// Works out what a task cost, which no client asked for.
+///
+/// # Errors
+/// If two samples cannot be compared.
+pub fn derive_task(raw: &Raw<'_>) -> Result<Derived, Failure> {
+    let mut derived = Derived::of_step(raw.step);
+    put_costs(&mut derived, raw)?;
+    Ok(derived)
+}
+
 fn put_requests(derived: &mut Derived, raw: &Raw<'_>, total: &ClassInterval) {
     let acknowledged = total.response_time_ns.len() + total.over_range;
     let errors: u64 = total.failures.values().sum();
     derived.put("throughput_per_s", raw.completed as f64 / raw.measured_s);
-    derived.put_times("service_time_us", &total.service_time_ns);
+    derived.put_times(ALL, "service_time_us", &total.service_time_ns);
     if raw.has_schedule {
-        derived.put_times("response_time_us", &total.response_time_ns);
+        derived.put_times(ALL, "response_time_us", &total.response_time_ns);
         let lateness = &total.send_lateness_ns;
         for (name, quantile) in [("p50", 0.5), ("p99", 0.99), ("max", 1.0)] {
             let us = lateness.value_at_quantile(quantile) as f64 / 1e3;
@@ -186,6 +209,9 @@ fn put_costs(derived: &mut Derived, raw: &Raw<'_>) -> Result<(), Failure> {
     } else {
         put_process(derived, raw, &uses);
     }
+    if raw.step != STEP {
+        put_rates(derived, raw, &uses)?;
+    }
     if raw.completed > 0 {
         let per_op = |value: f64| value / raw.completed as f64;
         derived.put("host_cpu_us_per_op", per_op(uses.host.busy_cpu_ns as f64 / 1e3));
@@ -204,6 +230,24 @@ fn put_costs(derived: &mut Derived, raw: &Raw<'_>) -> Result<(), Failure> {
         }
     }
     warn_of_costs(derived, raw, &uses);
+    Ok(())
+}
+
+/// What the host did per second of a step, as the tools that the documents used showed it.
+fn put_rates(derived: &mut Derived, raw: &Raw<'_>, uses: &Uses) -> Result<(), Failure> {
+    let (start, end) = raw.boundaries;
+    let seconds = uses.host.elapsed_ns as f64 / 1e9;
+    derived.put("step_s", raw.measured_s);
+    derived.put("context_switches_per_s", uses.host.context_switches as f64 / seconds);
+    let busy = uses.host.busy_cpu_ns as f64 / 1e9;
+    derived.put("host_cpu_percent", 100.0 * busy / (seconds * raw.cores));
+    if let (Some(start), Some(end), false) = (&start.disk, &end.disk, raw.is_elsewhere()) {
+        let disk = disk::difference(start, end)?;
+        derived.put("reads_per_s", disk.reads as f64 / seconds);
+        derived.put("read_mb_per_s", mb(disk.read_bytes) / seconds);
+        derived.put("writes_per_s", disk.writes as f64 / seconds);
+        derived.put("write_mb_per_s", mb(disk.write_bytes) / seconds);
+    }
     Ok(())
 }
 

@@ -105,12 +105,12 @@ impl IntervalFiles {
         Ok(())
     }
 
-    /// Writes the files.
-    pub fn write(self, detail: &mut DetailWriter) -> Result<(), Failure> {
+    /// Writes the files, with `prefix` before their names.
+    pub fn write(self, detail: &mut DetailWriter, prefix: &str) -> Result<(), Failure> {
         for ((name, _), log) in LOGS.iter().zip(self.logs) {
-            detail.write_file(&format!("{name}.hlog"), &log.into_bytes())?;
+            detail.write_file(&format!("{prefix}{name}.hlog"), &log.into_bytes())?;
         }
-        detail.write_file("series.jsonl", &self.series)?;
+        detail.write_file(&format!("{prefix}series.jsonl"), &self.series)?;
         Ok(())
     }
 }

@@ -6,6 +6,7 @@ use dbdyno_host::probe::cpu::HostSample;
 use dbdyno_host::probe::disk::{DiskProbe, DiskSample};
 use dbdyno_host::probe::process::{self, ProcessSample};
 use dbdyno_host::probe::tree::{self, TreeMemory, TreeSample};
+use dbdyno_load::clock::SECOND;
 use dbdyno_load::measure::{Boundary, Observer};
 use dbdyno_load::outcome::FailureClass;
 use dbdyno_load::recorder::{ClassInterval, Interval, Phase};
@@ -44,6 +45,8 @@ pub struct TrialObserver<'a> {
     pub due_in_measured: Vec<ClassInterval>,
     /// Requests completed within the measured interval.
     pub completed: u64,
+    /// Requests done in each whole second of it, by class.
+    pub per_second: Vec<Vec<u64>>,
     /// Requests that found no room on the disk, at any time of the trial.
     pub disk_full: u64,
     /// Interval logs and series.
@@ -71,6 +74,7 @@ impl<'a> TrialObserver<'a> {
             end: None,
             due_in_measured,
             completed: 0,
+            per_second: vec![Vec::new(); classes.len()],
             disk_full: 0,
             files,
             error: None,
@@ -131,6 +135,11 @@ impl Observer for TrialObserver<'_> {
         if interval.phase == Phase::Measured {
             self.completed += completed;
             let seconds = (interval.end - interval.start) as f64 / 1e9;
+            if interval.end - interval.start == SECOND {
+                for (seconds, class) in self.per_second.iter_mut().zip(&interval.classes) {
+                    seconds.push(class.completed);
+                }
+            }
             (self.live)(completed as f64 / seconds);
         }
         if let Err(error) = self.files.add(&interval) {

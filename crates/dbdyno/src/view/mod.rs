@@ -4,4 +4,5 @@
 
 pub mod cells;
 pub mod pivot;
+pub mod steps;
 pub mod text;

@@ -21,6 +21,7 @@ fn trial(throughput: f64, end: TrialEnd) -> TrialRecord {
         end,
         observations: vec![Observation::new(("measure", "all", "all"), found, throughput)],
         warnings: Vec::new(),
+        steps: Vec::new(),
         files: BTreeMap::new(),
     }
 }

@@ -150,6 +150,7 @@ impl TableClient {
         let mut rows = 0;
         let code = each_row(statement, |statement| {
             rows += 1;
+            fetch(statement);
             // SAFETY: the statement stands on a row, which has the columns of its query.
             expected.take(|column, _| unsafe {
                 Some(ffi::sqlite3_column_double(statement, column as c_int))
@@ -200,6 +201,20 @@ impl TableClient {
                 Some(statement)
             }
             Action::Read | Action::Increment | Action::Assign(_) => None,
+        }
+    }
+}
+
+/// Reads every column of the row that a statement stands on, as a client would.
+fn fetch(statement: Statement) {
+    // SAFETY: the statement stands on a row, and only columns that it has are read.
+    unsafe {
+        for column in 0..ffi::sqlite3_data_count(statement) {
+            if ffi::sqlite3_column_type(statement, column) == ffi::SQLITE_TEXT {
+                std::hint::black_box(ffi::sqlite3_column_text(statement, column));
+            } else {
+                std::hint::black_box(ffi::sqlite3_column_double(statement, column));
+            }
         }
     }
 }
