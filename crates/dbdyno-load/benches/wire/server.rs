@@ -201,7 +201,7 @@ impl Server {
         if is_root() {
             chown(&data, Some(NOBODY), Some(NOBODY)).map_err(|error| error.to_string())?;
         }
-        let mut serve = as_nobody(program, directory.path());
+        let mut serve = as_nobody(&within_reach(program, directory.path())?, directory.path());
         serve.args([
             "--listen-addr=",
             "--debug-addr=-",
@@ -282,6 +282,18 @@ fn as_nobody(program: &Path, directory: &Path) -> Command {
         command.uid(NOBODY).gid(NOBODY);
     }
     command
+}
+
+/// Where a user without rights can start a program that needs nothing beside it: its own place may lie below a home
+/// directory that is closed to others.
+fn within_reach(program: &Path, directory: &Path) -> Result<PathBuf, String> {
+    if !is_root() {
+        return Ok(program.to_owned());
+    }
+    let copy = directory.join("program");
+    std::fs::copy(program, &copy).map_err(|error| format!("{}: {error}", program.display()))?;
+    chown(&copy, Some(NOBODY), Some(NOBODY)).map_err(|error| error.to_string())?;
+    Ok(copy)
 }
 
 /// Starts a server that writes into `log` and that the kernel ends with us, whatever happens to us.
