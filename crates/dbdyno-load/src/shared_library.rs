@@ -58,8 +58,12 @@ impl SharedLibrary {
     }
 }
 
-/// The loader would say that a file for another machine is not there, and crash over one that was cut short.
-fn check_header(path: &Path) -> Result<(), DriverError> {
+/// Looks at the beginning of a library, because the loader would say that a file for another machine is not there, and
+/// crash over one that was cut short.
+///
+/// # Errors
+/// If it is no whole library for this machine.
+pub fn check_header(path: &Path) -> Result<(), DriverError> {
     let shown = path.display();
     let advice = "fetch the engine again, or correct `file` in its engine file";
     let mut header = Vec::new();

@@ -178,7 +178,7 @@ fn block_compressors_are_where_the_build_has_them() {
 
 /// What cannot be opened is refused in words that say what it is.
 #[test]
-fn wrong_libraries_and_directories_are_named() {
+fn wrong_directories_and_settings_are_named() {
     let _alone = ONE_AT_A_TIME.lock();
     let place = tempfile::tempdir().expect("a temporary directory");
     let newer = place.path().join("newer");
@@ -193,17 +193,6 @@ fn wrong_libraries_and_directories_are_named() {
     let error = refused(&of(VERSIONS[1], &other));
     assert!(error.contains("holds files, but no WiredTiger database"), "{error}");
 
-    let text = place.path().join("text.so");
-    std::fs::write(&text, "no shared object").expect("writes");
-    let mut wrong = of(VERSIONS[1], &place.path().join("new"));
-    wrong.library = Some(text.clone());
-    let error = refused(&wrong);
-    assert!(error.contains("text.so cannot be opened"), "{error}");
-    let library = library(VERSIONS[1]).with_file_name("libwiredtiger.so.11.3.1");
-    wrong.library = Some(library);
-    let error = refused(&wrong);
-    assert!(error.contains("is not dbdyno's shim for WiredTiger"), "{error}");
-
     let wrong = options(
         VERSIONS[1],
         &place.path().join("new"),
@@ -211,6 +200,41 @@ fn wrong_libraries_and_directories_are_named() {
         &[("conflict_backoff", "pray")],
     );
     assert!(refused(&wrong).contains("conflict_backoff"));
+}
+
+/// The shim and what lies beside it are looked at before the loader gets them, and what is wrong with them is said.
+#[test]
+fn wrong_libraries_are_named() {
+    let _alone = ONE_AT_A_TIME.lock();
+    for engine in VERSIONS {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let installed = library(engine);
+        let files = common::bytes_below(installed.parent().expect("a directory"));
+        let beside = |part: &str| {
+            let mut names = files.keys().map(|path| path.file_name().expect("a name").to_owned());
+            names.find(|name| name.to_string_lossy().contains(part)).expect("is beside the shim")
+        };
+        let check = |name: &std::ffi::OsStr, bytes: &[u8], says: &str| {
+            let copy = tempfile::tempdir_in(place.path()).expect("a directory");
+            common::copy(installed.parent().expect("a directory"), copy.path());
+            std::fs::write(copy.path().join(name), bytes).expect("writes");
+            let mut wrong = options(engine, &place.path().join("new"), Durability::None, &[]);
+            wrong.library = Some(copy.path().join("shim.so"));
+            let error = refused(&wrong);
+            let name = name.to_string_lossy();
+            assert!(error.contains(&format!("{name} {says}")), "{name}: {error}");
+        };
+        for name in [beside("shim.so"), beside("libwiredtiger.so")] {
+            let whole = &files[&installed.with_file_name(&name)];
+            check(&name, b"no shared object", "is no shared library (ELF); fetch the engine again");
+            check(&name, &whole[..whole.len() / 2], "is cut short: it has ");
+            // s390x, at `e_machine`.
+            let foreign = [&whole[..18], &22u16.to_le_bytes(), &whole[20..]].concat();
+            check(&name, &foreign, "is for s390x, and this host is ");
+        }
+        let other = &files[&installed.with_file_name(beside("libwiredtiger.so"))];
+        check(&beside("shim.so"), other, "is not dbdyno's shim for WiredTiger: it has no dbdyno_");
+    }
 }
 
 /// Two cells on both versions, as a user asks for them: measured, and every check passed.

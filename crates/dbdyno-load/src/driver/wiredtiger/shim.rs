@@ -3,10 +3,9 @@
 //! `engines/shims/wiredtiger.c` has the other side of each declaration; change both together. Nothing here decides anything.
 
 use crate::driver::DriverError;
-use libloading::Library;
+use crate::shared_library::{SharedLibrary, check_header};
 use std::ffi::{c_char, c_int, c_void};
-use std::mem::ManuallyDrop;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// An open database.
 #[repr(C)]
@@ -31,20 +30,21 @@ pub type EachStatistic = unsafe extern "C" fn(*mut c_void, *const c_char, i64);
 
 macro_rules! shim {
     ($($name:ident: $symbol:literal ($($argument:ty),*) $(-> $result:ty)?;)*) => {
-        /// The functions, all of which must be there. Pointers stay valid because the library is never unloaded.
+        /// The functions, all of which must be there. Pointers stay valid because a library is never closed.
         #[derive(Debug)]
         pub struct Shim {
             $(pub $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
-            /// It has had threads and thread-local data, for which unloading is not safe.
-            _library: ManuallyDrop<Library>,
         }
 
-        fn functions_of(library: Library) -> Result<Shim, libloading::Error> {
+        /// The functions, or the name of one that is not there.
+        fn functions_of(library: &SharedLibrary) -> Result<Shim, &'static str> {
             // SAFETY: each symbol is declared here as the shim's text defines it.
             unsafe {
                 Ok(Shim {
-                    $($name: *library.get(concat!("dbdyno_wiredtiger_", $symbol).as_bytes())?,)*
-                    _library: ManuallyDrop::new(library),
+                    $($name: {
+                        let name = concat!("dbdyno_wiredtiger_", $symbol);
+                        library.symbol(name).ok_or(name)?
+                    },)*
                 })
             }
         }
@@ -77,19 +77,28 @@ shim! {
 
 impl Shim {
     /// Opens the shared object and finds all functions.
+    ///
+    /// # Errors
+    /// If it, or a library beside it, is none for this machine, or if it is not the shim.
     pub fn load(path: &Path) -> Result<Shim, DriverError> {
-        // SAFETY: the file is what the engine's installation made, or what the user named as such; its initialisers and
-        // those of the library that it brings are the C libraries' own.
-        let library = unsafe { Library::new(path) }.map_err(|error| {
-            let message = format!("wiredtiger: {} cannot be opened: {error}", path.display());
-            DriverError::new(message)
-        })?;
-        functions_of(library).map_err(|error| {
-            let message = format!(
-                "wiredtiger: {} is not dbdyno's shim for WiredTiger: {error}",
-                path.display()
-            );
-            DriverError::new(message)
+        // What the loader opens with the shim must be looked at before: it would crash over a library that was cut short.
+        libraries_beside(path).iter().try_for_each(|library| check_header(library))?;
+        let library = SharedLibrary::open(path)?;
+        functions_of(&library).map_err(|missing| {
+            let shown = path.display();
+            let why = format!("it has no {missing}; fetch the engine again");
+            DriverError::new(format!("{shown} is not dbdyno's shim for WiredTiger: {why}"))
         })
     }
+}
+
+/// The libraries that lie beside the shim, as `libNAME.so...`: WiredTiger, and what it needs or may be told to open.
+fn libraries_beside(shim: &Path) -> Vec<PathBuf> {
+    let is_library = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("lib") && name.contains(".so")
+    };
+    let entries = shim.parent().and_then(|directory| std::fs::read_dir(directory).ok());
+    let paths = entries.into_iter().flatten().flatten().map(|entry| entry.path());
+    paths.filter(is_library).collect()
 }
