@@ -54,6 +54,20 @@ impl WorkerEnd {
     }
 }
 
+/// Runs one thread's clients one after another, for clients that block, of which a thread has one.
+pub fn work_in_turn<C: Client, S: RequestStream>(
+    clients: &mut [C],
+    lanes: &mut [Lane<S>],
+    recorder: &mut Recorder<'_>,
+    limits: Limits,
+) -> WorkerEnd {
+    let ends = clients
+        .iter_mut()
+        .zip(lanes)
+        .map(|(client, lane)| work(client, &mut lane.stream, &mut lane.arrival, recorder, limits));
+    ends.fold(WorkerEnd::default(), WorkerEnd::and)
+}
+
 /// Runs one client until its schedule ends.
 pub fn work<C: Client, S: RequestStream>(
     client: &mut C,

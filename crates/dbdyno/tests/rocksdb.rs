@@ -8,13 +8,17 @@ mod common;
 mod support;
 
 use common::Place;
+use dbdyno_load::arrival::{ArrivalLaw, ArrivalPlan};
+use dbdyno_load::clock::SECOND;
 use dbdyno_load::conformance::{conforms, counts, fill};
 use dbdyno_load::driver::rocksdb::Rocksdb;
 use dbdyno_load::driver::{Client, Driver, OpenOptions};
+use dbdyno_load::instrument::Totals;
+use dbdyno_load::measure::{Shape, measure};
 use dbdyno_load::outcome::{FailureClass, Outcome};
 use dbdyno_load::sync_counter;
 use dbdyno_provision::Cache;
-use dbdyno_workload::{Action, Request};
+use dbdyno_workload::{Action, HotRow, Request, Seed, Settings};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -97,6 +101,7 @@ fn keeps_its_promises(engine: &str) {
     }
     waits_and_conflicts(engine);
     reads_its_settings_back(engine);
+    counts_what_clients_do(engine);
     syncs_as_it_says(engine);
     allocates_nothing(engine);
 }
@@ -178,6 +183,46 @@ fn reads_its_settings_back(engine: &str) {
     let mut client = driver.connect(1).expect("connects");
     assert_eq!(client.execute(&request(Action::Increment)), Outcome::Acknowledged);
     assert_eq!(written(&driver), before + 1);
+}
+
+/// Four clients on the hot row for a tenth of a second, with threads of their own as in a trial.
+fn acknowledged_by_four_clients(driver: &Rocksdb) -> u64 {
+    let shape = Shape {
+        clients: 4,
+        tables: 1,
+        classes: 1,
+        arrival: ArrivalPlan { law: ArrivalLaw::Closed, rates_per_s: Vec::new() },
+        warmup_ns: 0,
+        measured_ns: SECOND / 10,
+        drain_limit_ns: SECOND,
+        retries_max: 0,
+        seed: Seed(1),
+    };
+    let workload = HotRow::from_settings(&Settings::new()).expect("fits together");
+    let stream_of = |client| workload.stream(Seed(1), client);
+    let measured = measure(driver, &shape, stream_of, &mut Totals::default()).expect("measures");
+    measured.streams.into_iter().map(|stream| stream.into_ledger().acknowledged_total()).sum()
+}
+
+/// Every request of every client is in the sums of the perf context, and nothing else; times where they were asked for.
+fn counts_what_clients_do(engine: &str) {
+    let counted = |level: &str| {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let driver = opened(&options(engine, directory.path(), &[("perf_context", level)]));
+        assert!(driver.statistics().expect("counters").is_empty(), "{level} before any request");
+        let acknowledged = acknowledged_by_four_clients(&driver);
+        assert_eq!(driver.counter_sum(0), Ok(acknowledged), "nothing was left unknown");
+        (driver.statistics().expect("counters"), acknowledged)
+    };
+    assert!(counted("off").0.is_empty());
+    for level in ["counts", "times"] {
+        let (found, acknowledged) = counted(level);
+        assert!(found.keys().all(|name| name.starts_with("perf_context.")), "{found:?}");
+        let reads = found.get("perf_context.get_from_memtable_count");
+        assert_eq!(reads, Some(&acknowledged), "{engine} {level}: {found:?}");
+        let is_timed = found.contains_key("perf_context.write_memtable_time");
+        assert_eq!(is_timed, level == "times", "{engine} {level}: {found:?}");
+    }
 }
 
 /// The library allocates as it likes; this side does not.

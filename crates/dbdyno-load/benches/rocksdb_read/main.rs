@@ -45,6 +45,7 @@ fn main() {
         ("cache_mb", CACHE_MB),
         ("write_buffer_mb", "64"),
         ("background_jobs", "2"),
+        ("perf_context", "off"),
         ("compaction", "level"),
         ("compression", "none"),
         ("statistics", "false"),

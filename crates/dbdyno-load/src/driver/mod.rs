@@ -18,7 +18,7 @@ use crate::outcome::Outcome;
 use crate::recorder::Recorder;
 use crate::server::{ClientOptions, Server};
 use crate::tables::{SharedUse, Tables, no_tables};
-use crate::worker::{Lane, Limits, WorkerEnd, work};
+use crate::worker::{Lane, Limits, WorkerEnd, work_in_turn};
 use dbdyno_workload::{Request, RequestStream, RowId};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -312,10 +312,7 @@ pub trait Client: Sized {
         recorder: &mut Recorder<'_>,
         limits: Limits,
     ) -> WorkerEnd {
-        let ends = clients.iter_mut().zip(lanes).map(|(client, lane)| {
-            work(client, &mut lane.stream, &mut lane.arrival, recorder, limits)
-        });
-        ends.fold(WorkerEnd::default(), WorkerEnd::and)
+        work_in_turn(clients, lanes, recorder, limits)
     }
 
     /// What it counted so far.

@@ -8,6 +8,7 @@ mod api;
 mod client;
 mod database;
 mod options_file;
+mod perf_context;
 mod settings;
 mod status;
 
@@ -19,6 +20,7 @@ use api::ColumnFamily;
 use database::Database;
 use dbdyno_workload::RowId;
 use options_file::OptionsFile;
+use perf_context::PerfContext;
 use settings::{Owned, word_for};
 use status::Fault;
 use std::collections::BTreeMap;
@@ -202,20 +204,17 @@ impl Driver for Rocksdb {
 
     fn statistics(&self) -> Result<BTreeMap<String, u64>, DriverError> {
         let (database, api) = (&self.database, &self.database.api);
-        if !database.has_statistics {
-            return Ok(BTreeMap::new());
+        let mut counters =
+            database.perf_context.as_ref().map_or_else(BTreeMap::new, PerfContext::sums);
+        if database.has_statistics {
+            // SAFETY: the options are live; the text is one that the library allocated.
+            let text = unsafe {
+                let text = (api.options_statistics_get_string)(database.objects.database.get());
+                api.take_text(text)
+            };
+            counters.extend(counters_in(&text));
         }
-        // SAFETY: the options are live; the text is a C string that the library allocated, copied and freed here.
-        let text = unsafe {
-            let text = (api.options_statistics_get_string)(database.objects.database.get());
-            if text.is_null() {
-                return Ok(BTreeMap::new());
-            }
-            let copy = CStr::from_ptr(text).to_string_lossy().into_owned();
-            (api.free)(text.cast());
-            copy
-        };
-        Ok(counters_in(&text))
+        Ok(counters)
     }
 
     fn create_tables(&self, tables: u16) -> Result<(), DriverError> {

@@ -5,7 +5,7 @@
 
 use crate::driver::DriverError;
 use crate::shared_library::SharedLibrary;
-use std::ffi::{c_char, c_int, c_uchar, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uchar, c_void};
 use std::path::Path;
 
 macro_rules! opaque {
@@ -51,6 +51,8 @@ opaque! {
     Iterator
     /// What makes copies of a database out of links.
     Checkpoint
+    /// What the library counts for the thread that made this.
+    ThreadCounters
 }
 
 /// Where a function puts its error text, which it allocates.
@@ -205,6 +207,12 @@ functions! {
         transaction_get_pinned_for_update_cf: fn(
             *mut Transaction, *const ReadOptions, *mut ColumnFamily, Bytes, usize, c_uchar, Error
         ) -> *mut PinnedValue;
+
+        set_perf_level: fn(c_int);
+        perfcontext_create: fn() -> *mut ThreadCounters;
+        perfcontext_reset: fn(*mut ThreadCounters);
+        perfcontext_report: fn(*mut ThreadCounters, c_uchar) -> *mut c_char;
+        perfcontext_destroy: fn(*mut ThreadCounters);
     }
 }
 
@@ -225,5 +233,21 @@ impl Api {
                 REQUIRED.len()
             ))
         })
+    }
+
+    /// A copy of a text that the library made, which is freed; empty if there is none.
+    ///
+    /// # Safety
+    /// `text` is null or a C string that the library allocated and that nobody else refers to.
+    pub unsafe fn take_text(&self, text: *mut c_char) -> String {
+        if text.is_null() {
+            return String::new();
+        }
+        // SAFETY: as the caller promises.
+        unsafe {
+            let copy = CStr::from_ptr(text).to_string_lossy().into_owned();
+            (self.free)(text.cast());
+            copy
+        }
     }
 }

@@ -7,7 +7,9 @@ use super::status::{Fault, damaged, no_such_row, uncommitted};
 use super::{COUNTER_BYTES, key_of};
 use crate::driver::Client;
 use crate::outcome::{NOT_MADE_FOR, Outcome};
-use dbdyno_workload::{Action, Request};
+use crate::recorder::Recorder;
+use crate::worker::{Lane, Limits, WorkerEnd, work_in_turn};
+use dbdyno_workload::{Action, Request, RequestStream};
 use std::sync::Arc;
 
 /// A row that is read for update is locked against everybody else.
@@ -41,6 +43,22 @@ impl Client for RocksdbClient {
             Action::Increment => self.update(table, request.row, |old| old.wrapping_add(1)),
             Action::Assign(value) => self.update(table, request.row, |_| value),
             _ => NOT_MADE_FOR,
+        }
+    }
+
+    fn run<S: RequestStream>(
+        clients: &mut [Self],
+        lanes: &mut [Lane<S>],
+        recorder: &mut Recorder<'_>,
+        limits: Limits,
+    ) -> WorkerEnd {
+        let Some(database) = clients.first().map(|client| Arc::clone(&client.database)) else {
+            return WorkerEnd::default();
+        };
+        let mut requests = || work_in_turn(clients, lanes, recorder, limits);
+        match &database.perf_context {
+            Some(perf_context) => perf_context.count(&database.api, requests),
+            None => requests(),
         }
     }
 }

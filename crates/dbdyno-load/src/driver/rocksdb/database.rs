@@ -7,6 +7,7 @@ use super::api::{
     WriteBatch, WriteOptions,
 };
 use super::options_file::OptionsFile;
+use super::perf_context::PerfContext;
 use super::settings::{Concurrency, OptionObjects, Owned, Settings};
 use super::status::Fault;
 use crate::driver::{DriverError, OpenOptions};
@@ -37,6 +38,7 @@ pub(super) struct Database {
     pub(super) directory: PathBuf,
     pub(super) objects: OptionObjects,
     pub(super) has_statistics: bool,
+    pub(super) perf_context: Option<PerfContext>,
     handle: Handle,
     families: Mutex<BTreeMap<String, *mut ColumnFamily>>,
 }
@@ -77,6 +79,7 @@ impl Database {
     pub(super) fn open(options: &OpenOptions) -> Result<Database, DriverError> {
         let settings = Settings::read(options)?;
         let api = Api::open(options.library()?)?;
+        let perf_context = PerfContext::of(&api, &settings)?;
         let directory = options.directory.clone();
         std::fs::create_dir_all(&directory)
             .map_err(|error| DriverError::new(format!("make the data directory: {error}")))?;
@@ -92,7 +95,7 @@ impl Database {
         })?;
         let families = Mutex::new(families);
         let has_statistics = settings.statistics;
-        Ok(Database { api, directory, objects, has_statistics, handle, families })
+        Ok(Database { api, directory, objects, has_statistics, perf_context, handle, families })
     }
 
     /// The column family of that name, made if it is not there.

@@ -18,6 +18,17 @@ const COMPRESSIONS: [(&str, c_int, &str); 4] = [
 const COMPACTIONS: [(&str, c_int, &str); 2] =
     [("level", 0, "kCompactionStyleLevel"), ("universal", 1, "kCompactionStyleUniversal")];
 
+/// Levels of the perf context by the numbers of RocksDB's C API, and by what `include/rocksdb/perf_level.h` calls them. Later
+/// versions have put a level before the last ones: 4 is `kEnableTimeAndCPUTimeExceptForMutex` in older versions, and in none
+/// of them times the locking of mutexes, which would change what is measured.
+const PERF_LEVELS: [(&str, c_int, &str); 3] = [
+    ("off", PERF_OFF, "kDisable"),
+    ("counts", 2, "kEnableCount"),
+    ("times", 4, "kEnableTimeExceptForMutex"),
+];
+/// The level at which nothing is counted.
+pub(super) const PERF_OFF: c_int = 1;
+
 /// How conflicts of transactions are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Concurrency {
@@ -40,6 +51,8 @@ pub(super) struct Settings {
     compaction: c_int,
     compression: c_int,
     pub(super) statistics: bool,
+    /// The level of the perf context.
+    pub(super) perf_level: c_int,
 }
 
 impl Settings {
@@ -65,6 +78,7 @@ impl Settings {
             compaction: number_of(options, "compaction", &COMPACTIONS)?,
             compression: number_of(options, "compression", &COMPRESSIONS)?,
             statistics: options.flag("statistics")?,
+            perf_level: number_of(options, "perf_context", &PERF_LEVELS)?,
         })
     }
 }
