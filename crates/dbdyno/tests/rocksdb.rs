@@ -101,6 +101,7 @@ fn keeps_its_promises(engine: &str) {
     }
     waits_and_conflicts(engine);
     reads_its_settings_back(engine);
+    reads_its_lock_settings_back(engine);
     counts_what_clients_do(engine);
     syncs_as_it_says(engine);
     allocates_nothing(engine);
@@ -183,6 +184,26 @@ fn reads_its_settings_back(engine: &str) {
     let mut client = driver.connect(1).expect("connects");
     assert_eq!(client.execute(&request(Action::Increment)), Outcome::Acknowledged);
     assert_eq!(written(&driver), before + 1);
+}
+
+/// How rows are locked is what transactions begin with, or is said not to be known; without locks there is nothing to say.
+fn reads_its_lock_settings_back(engine: &str) {
+    let receipt = |changed: &[(&str, &str)]| {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        opened(&options(engine, directory.path(), changed)).receipt().expect("a receipt").settings
+    };
+    for (deadlock_detect, lock_timeout_ms) in [("true", "17"), ("false", "0")] {
+        let changed = [("deadlock_detect", deadlock_detect), ("lock_timeout_ms", lock_timeout_ms)];
+        let found = receipt(&changed);
+        for (name, value) in changed {
+            let expected = if engine == OLDEST { "not readable" } else { value };
+            assert_eq!(found.get(name).map(String::as_str), Some(expected), "{engine} {name}");
+        }
+    }
+    let optimistic = receipt(&[("concurrency", "optimistic")]);
+    assert!(
+        !optimistic.contains_key("deadlock_detect") && !optimistic.contains_key("lock_timeout_ms")
+    );
 }
 
 /// Four clients on the hot row for a tenth of a second, with threads of their own as in a trial.

@@ -199,6 +199,9 @@ impl Driver for Rocksdb {
         put("driver_reads", Some(self.reads().to_owned()));
         let flush = if database.base().is_some() { "by-family" } else { "by-checkpoint" };
         put("driver_flush", Some(flush.to_owned()));
+        for (name, value) in database.lock_settings() {
+            put(name, Some(value));
+        }
         Ok(Receipt { version: file.version, settings })
     }
 

@@ -207,6 +207,8 @@ functions! {
         transaction_get_pinned_for_update_cf: fn(
             *mut Transaction, *const ReadOptions, *mut ColumnFamily, Bytes, usize, c_uchar, Error
         ) -> *mut PinnedValue;
+        transaction_options_get_deadlock_detect: fn(*mut TransactionOptions) -> c_uchar;
+        transaction_options_get_lock_timeout: fn(*mut TransactionOptions) -> i64;
 
         set_perf_level: fn(c_int);
         perfcontext_create: fn() -> *mut ThreadCounters;

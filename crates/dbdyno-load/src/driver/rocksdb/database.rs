@@ -19,6 +19,8 @@ use std::ptr;
 use std::sync::{Mutex, PoisonError};
 
 const DEFAULT_FAMILY: &str = "default";
+/// Of a setting that was made and that the library cannot be asked for: versions before 11 have no such functions.
+const NOT_READABLE: &str = "not readable";
 /// How files of a RocksDB database are named; `CURRENT` is there as soon as it can be opened.
 const FILE_NAMES: [&str; 6] = ["LOCK", "LOG", "IDENTITY", "MANIFEST-", "OPTIONS-", "dbdyno-"];
 const FILE_ENDINGS: [&str; 4] = [".log", ".sst", ".dbtmp", ".blob"];
@@ -138,6 +140,22 @@ impl Database {
             Handle::Pessimistic(_, base) => base,
             Handle::Optimistic(_, base) => Some(base),
         }
+    }
+
+    /// How rows are locked, read back from the options that every transaction begins with, where the library lets us.
+    pub(super) fn lock_settings(&self) -> Vec<(&'static str, String)> {
+        let Handle::Pessimistic(..) = self.handle else { return Vec::new() };
+        let (api, options) = (&self.api, self.objects.pessimistic.get());
+        let is_detecting = api.transaction_options_get_deadlock_detect.map(|get| {
+            // SAFETY: the options are live.
+            unsafe { get(options) != 0 }.to_string()
+        });
+        let timeout_ms = api.transaction_options_get_lock_timeout.map(|get| {
+            // SAFETY: the options are live.
+            unsafe { get(options) }.to_string()
+        });
+        let shown = |value: Option<String>| value.unwrap_or_else(|| NOT_READABLE.to_owned());
+        vec![("deadlock_detect", shown(is_detecting)), ("lock_timeout_ms", shown(timeout_ms))]
     }
 
     /// A number that the engine keeps of itself; of the whole database where the plain one cannot be had.
