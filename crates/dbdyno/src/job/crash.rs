@@ -69,7 +69,11 @@ pub fn stack(words: &str) -> Option<String> {
 
 /// One line of `backtrace_symbols_fd`, `FILE(FUNCTION+0xOFFSET)[0xADDRESS]`, in short.
 fn frame(line: &str) -> Option<String> {
-    let (place, _) = line.rsplit_once("[0x")?;
+    let (place, address) = line.rsplit_once("[0x")?;
+    if place.is_empty() {
+        // A call to where no code is.
+        return Some(format!("0x{}", address.trim_end_matches(']')));
+    }
     let (file, symbol) = match place.split_once('(') {
         Some((file, symbol)) => (file, symbol.trim_end_matches(')')),
         None => (place, ""),
@@ -111,6 +115,9 @@ mod tests {
         let words = "noise\ncrashed with the stack\n/x/dbdyno(+0x1)[0x1]\n/lib/libc.so.6(+0x3c050)[0x2]\n\
                      /lib/libdb.so(db_get+0x14)[0x3]\n/lib/libdb.so(+0x99)[0x4]\nmore noise\n";
         assert_eq!(stack(words).as_deref(), Some("in db_get (libdb.so) < +0x99 (libdb.so)"));
+        let nowhere = "crashed with the stack\n/x/dbdyno(+0x1)[0x1]\n/lib/libc.so.6(+0x3c050)[0x2]\n[0x55d2]\n\
+                       /lib/libdb.so(db_close+0x14)[0x3]\n";
+        assert_eq!(stack(nowhere).as_deref(), Some("in 0x55d2 < db_close (libdb.so)"));
         assert_eq!(stack("crashed with the stack\n"), None);
         assert_eq!(stack("thread panicked\n"), None);
     }
