@@ -31,6 +31,8 @@ struct dbdyno_connection {
     WT_EVENT_HANDLER handler;
     pthread_mutex_t lock;
     char message[MESSAGE_BYTES];
+    int is_about_full_disk;
+    int has_given_up;
     WT_CONNECTION *connection;
 };
 
@@ -41,26 +43,39 @@ struct dbdyno_session {
     unsigned char value[VALUE_BYTES_MAX];
 };
 
-static void keep(struct dbdyno_connection *connection, const char *message)
+/* On a full disk the library gives up for good: what it said first is why every later call fails, and stays. */
+static void keep(struct dbdyno_connection *connection, int error, const char *message)
 {
     pthread_mutex_lock(&connection->lock);
-    snprintf(connection->message, sizeof(connection->message), "%s", message);
+    if (!connection->is_about_full_disk)
+        snprintf(connection->message, sizeof(connection->message), "%s", message);
+    connection->is_about_full_disk |= error == ENOSPC || error == EDQUOT || error == EFBIG;
+    connection->has_given_up |= error == WT_PANIC || connection->is_about_full_disk;
     pthread_mutex_unlock(&connection->lock);
+}
+
+/* A library that has given up may call its handlers after a session's end, and never come back from being closed: it waits
+ * for a log that nobody writes any more. It is left as it is, for the process to end with it. */
+static int has_given_up(struct dbdyno_connection *connection)
+{
+    int has_given_up;
+    pthread_mutex_lock(&connection->lock);
+    has_given_up = connection->has_given_up;
+    pthread_mutex_unlock(&connection->lock);
+    return has_given_up;
 }
 
 static int on_connection_error(WT_EVENT_HANDLER *handler, WT_SESSION *session, int error, const char *message)
 {
     (void)session;
-    (void)error;
-    keep((struct dbdyno_connection *)handler, message);
+    keep((struct dbdyno_connection *)handler, error, message);
     return 0;
 }
 
 static int on_session_error(WT_EVENT_HANDLER *handler, WT_SESSION *session, int error, const char *message)
 {
     (void)session;
-    (void)error;
-    keep(((struct dbdyno_session *)handler)->owner, message);
+    keep(((struct dbdyno_session *)handler)->owner, error, message);
     return 0;
 }
 
@@ -103,6 +118,8 @@ int dbdyno_wiredtiger_close(struct dbdyno_connection *connection)
     int code = 0;
     if (connection == NULL)
         return 0;
+    if (connection->connection != NULL && has_given_up(connection))
+        return WT_PANIC;
     if (connection->connection != NULL)
         code = connection->connection->close(connection->connection, NULL);
     pthread_mutex_destroy(&connection->lock);
@@ -110,13 +127,17 @@ int dbdyno_wiredtiger_close(struct dbdyno_connection *connection)
     return code;
 }
 
-/* Copies the last message of any thread, which may be empty. */
-void dbdyno_wiredtiger_message(struct dbdyno_connection *connection, char *text, size_t bytes)
+/* Copies the last message of any thread, which may be empty, and returns whether it is about a full disk. */
+int dbdyno_wiredtiger_message(struct dbdyno_connection *connection, char *text, size_t bytes)
 {
+    int is_about_full_disk;
     pthread_mutex_lock(&connection->lock);
+    is_about_full_disk = connection->is_about_full_disk;
     snprintf(text, bytes, "%s", connection->message);
-    connection->message[0] = '\0';
+    if (!is_about_full_disk)
+        connection->message[0] = '\0';
     pthread_mutex_unlock(&connection->lock);
+    return is_about_full_disk;
 }
 
 int dbdyno_wiredtiger_session(struct dbdyno_connection *connection, struct dbdyno_session **opened)
@@ -141,7 +162,10 @@ int dbdyno_wiredtiger_session(struct dbdyno_connection *connection, struct dbdyn
 /* Closes a session with its cursors and frees it. */
 int dbdyno_wiredtiger_end_session(struct dbdyno_session *session)
 {
-    int code = session->session->close(session->session, NULL);
+    int code;
+    if (has_given_up(session->owner))
+        return WT_PANIC;
+    code = session->session->close(session->session, NULL);
     free(session);
     return code;
 }

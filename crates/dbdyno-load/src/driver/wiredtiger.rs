@@ -232,7 +232,9 @@ impl Driver for WiredTiger {
         WiredTigerClient::connect(&self.database, tables, self.settings.backoff)
     }
 
+    /// A trial asks for these at its end; one whose commits waited for room is no measurement.
     fn statistics(&self) -> Result<BTreeMap<String, u64>, DriverError> {
+        self.database.check_room()?;
         let numbers = self.control().session.statistics()?;
         // A few are differences and may be below zero for a moment.
         Ok(numbers.into_iter().map(|(name, value)| (name, value.max(0) as u64)).collect())

@@ -19,10 +19,20 @@ fn run(program: &str, arguments: &[&str]) {
 impl LoopDisk {
     /// Makes and mounts one of 2 GiB, which take room as they are filled.
     pub fn make() -> LoopDisk {
-        let image = tempfile::tempdir().expect("a temporary directory");
+        LoopDisk::at(tempfile::tempdir(), 2 << 30)
+    }
+
+    /// Makes and mounts one of so many bytes, in memory where the host has such a place: there it fills up at once.
+    pub fn in_memory(bytes: u64) -> LoopDisk {
+        let memory = tempfile::tempdir_in("/dev/shm");
+        LoopDisk::at(memory.or_else(|_| tempfile::tempdir()), bytes)
+    }
+
+    fn at(directory: std::io::Result<tempfile::TempDir>, bytes: u64) -> LoopDisk {
+        let image = directory.expect("a temporary directory");
         let file = image.path().join("disk");
-        std::fs::File::create(&file).and_then(|file| file.set_len(2 << 30)).expect("2 GiB, sparse");
-        run("mkfs.ext4", &["-q", "-F", &file.display().to_string()]);
+        std::fs::File::create(&file).and_then(|file| file.set_len(bytes)).expect("a sparse file");
+        run("mkfs.ext4", &["-q", "-F", "-m", "0", &file.display().to_string()]);
         let mount = image.path().join("mount");
         std::fs::create_dir(&mount).expect("makes");
         let disk = LoopDisk { image, mount };
@@ -33,6 +43,28 @@ impl LoopDisk {
     /// Where it is mounted.
     pub fn path(&self) -> &Path {
         &self.mount
+    }
+
+    /// Leaves room for so many bytes and not for more, by a file that takes the rest.
+    pub fn leave(&self, bytes: u64) {
+        use std::os::fd::AsRawFd;
+        let filler = self.mount.join("filler");
+        let _ = std::fs::remove_file(&filler);
+        let filler = std::fs::File::create(filler).expect("makes");
+        // SAFETY: the structure is plain numbers, and is filled in for an open file.
+        let free = unsafe {
+            let mut facts: libc::statvfs = std::mem::zeroed();
+            assert_eq!(libc::fstatvfs(filler.as_raw_fd(), &mut facts), 0);
+            facts.f_bavail * facts.f_frsize
+        };
+        let taken = free.checked_sub(bytes).expect("there is more room") as libc::off_t;
+        // SAFETY: the call takes an open descriptor and two numbers.
+        assert_eq!(unsafe { libc::posix_fallocate(filler.as_raw_fd(), 0, taken) }, 0);
+    }
+
+    /// Gives the room back that [`LoopDisk::leave`] took.
+    pub fn make_room(&self) {
+        std::fs::remove_file(self.mount.join("filler")).expect("was there");
     }
 
     /// Mounts it again after a cut, with what had reached the file.

@@ -74,7 +74,9 @@ impl WiredTigerClient {
                 Outcome::Acknowledged
             }
             // The library rolls a transaction back when it says so; any other failure to commit may have reached the log.
-            code if stage == STAGE_COMMIT && code != WT_ROLLBACK => Outcome::Unknown(failure(code)),
+            code if stage == STAGE_COMMIT && code != WT_ROLLBACK => {
+                Outcome::Unknown(self.failure(code))
+            }
             code => self.refused(code),
         }
     }
@@ -82,7 +84,7 @@ impl WiredTigerClient {
     /// Nothing was changed. After a write conflict it waits, so that whoever holds the row can go on.
     #[cold]
     fn refused(&mut self, code: c_int) -> Outcome {
-        let failure = failure(code);
+        let failure = self.failure(code);
         if failure.class != FailureClass::Serialization {
             self.conflicts = 0;
             return Outcome::Refused(failure);
@@ -102,17 +104,20 @@ impl WiredTigerClient {
         }
         Outcome::Refused(failure)
     }
-}
 
-fn failure(code: c_int) -> Failure {
-    let class = match code {
-        WT_ROLLBACK => FailureClass::Serialization,
-        WT_NOTFOUND => FailureClass::NoSuchRow,
-        WT_CACHE_FULL => FailureClass::Full,
-        code if is_disk_full(code) => FailureClass::DiskFull,
-        _ => FailureClass::Other,
-    };
-    Failure { class, code }
+    #[cold]
+    fn failure(&self, code: c_int) -> Failure {
+        let class = match code {
+            WT_ROLLBACK => FailureClass::Serialization,
+            WT_NOTFOUND => FailureClass::NoSuchRow,
+            WT_CACHE_FULL => FailureClass::Full,
+            code if is_disk_full(code) || self.session.database.gave_up_on_full_disk(code) => {
+                FailureClass::DiskFull
+            }
+            _ => FailureClass::Other,
+        };
+        Failure { class, code }
+    }
 }
 
 impl Client for WiredTigerClient {

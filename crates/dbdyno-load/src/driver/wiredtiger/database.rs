@@ -65,11 +65,11 @@ impl Database {
         if code == 0 {
             return Ok(());
         }
-        let said = self.last_message();
+        let (said, is_about_full_disk) = self.last_message();
         // SAFETY: the library returns a text for every code, which lives until this thread asks again.
         let words = unsafe { CStr::from_ptr((self.shim.words)(code)) }.to_string_lossy();
         let detail = if said.is_empty() { String::new() } else { format!(": {said}") };
-        let is_disk_full = is_disk_full(code) || said.contains("No space left");
+        let is_disk_full = is_disk_full(code) || is_about_full_disk;
         let advice = match code {
             WT_PANIC => "; the library has given up and works again only when it is opened anew",
             _ => "",
@@ -78,17 +78,34 @@ impl Database {
         Err(DriverError { is_disk_full, ..DriverError::new(message) })
     }
 
-    fn last_message(&self) -> String {
+    /// Whether the library gave up because the disk is full.
+    pub fn gave_up_on_full_disk(&self, code: c_int) -> bool {
+        code == WT_PANIC && self.last_message().1
+    }
+
+    /// Whether it always had room for what it wrote: on a full disk it may wait in a commit until some is there, and go on.
+    pub fn check_room(&self) -> Result<(), DriverError> {
+        match self.last_message() {
+            (said, true) => {
+                let error = DriverError::new(format!("wiredtiger: there was no room: {said}"));
+                Err(DriverError { is_disk_full: true, ..error })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What it said last, and whether that is about a full disk.
+    fn last_message(&self) -> (String, bool) {
         if self.connection.is_null() {
-            return String::new();
+            return (String::new(), false);
         }
         let mut text: [c_char; MESSAGE_BYTES] = [0; MESSAGE_BYTES];
         // SAFETY: the handle is there and the buffer has as many bytes as is said; the shim ends it with a zero.
-        let said = unsafe {
-            (self.shim.message)(self.connection, text.as_mut_ptr(), text.len());
-            CStr::from_ptr(text.as_ptr())
+        let (is_about_full_disk, said) = unsafe {
+            let code = (self.shim.message)(self.connection, text.as_mut_ptr(), text.len());
+            (code != 0, CStr::from_ptr(text.as_ptr()))
         };
-        said.to_string_lossy().into_owned()
+        (said.to_string_lossy().into_owned(), is_about_full_disk)
     }
 
     /// The library's version.

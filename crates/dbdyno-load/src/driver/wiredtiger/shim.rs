@@ -56,7 +56,7 @@ shim! {
     words: "words" (c_int) -> *const c_char;
     open: "open" (*const c_char, *const c_char, *mut *mut Connection) -> c_int;
     close: "close" (*mut Connection) -> c_int;
-    message: "message" (*mut Connection, *mut c_char, usize);
+    message: "message" (*mut Connection, *mut c_char, usize) -> c_int;
     session: "session" (*mut Connection, *mut *mut Session) -> c_int;
     end_session: "end_session" (*mut Session) -> c_int;
     create: "create" (*mut Session, *const c_char, *const c_char) -> c_int;
