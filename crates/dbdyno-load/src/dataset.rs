@@ -32,7 +32,16 @@ pub struct LoadTimes {
     pub settle_s: f64,
 }
 
-/// Completes the dataset in the engine and settles it; `progress` is called after each transaction.
+impl LoadProgress {
+    /// Before anything is done.
+    pub fn none(dataset: &Dataset) -> LoadProgress {
+        let total = dataset.rows * u64::from(dataset.tables) + dataset.age_updates().left();
+        LoadProgress { done: 0, total }
+    }
+}
+
+/// Completes the dataset in the engine and settles it; `progress` is called after each transaction, and when there is
+/// nothing more to do but to settle.
 ///
 /// # Errors
 /// The engine's. What was loaded until then stays and is used by the next attempt.
@@ -42,8 +51,7 @@ pub fn load<D: Driver>(
     progress: &mut dyn FnMut(LoadProgress),
 ) -> Result<LoadTimes, DriverError> {
     let mut lap = Lap(clock::now());
-    let total = dataset.rows * u64::from(dataset.tables) + dataset.age_updates().left();
-    let mut done = 0;
+    let LoadProgress { mut done, total } = LoadProgress::none(dataset);
     driver.create_tables(dataset.tables)?;
     let fill = |id: RowId, buffer: &mut Vec<u8>| dataset.write_filler(id, buffer);
     for table in 0..dataset.tables {
@@ -69,6 +77,7 @@ pub fn load<D: Driver>(
         progress(LoadProgress { done: done + aged, total });
     }
     let age_s = lap.seconds();
+    progress(LoadProgress { done: total, total });
     driver.settle()?;
     Ok(LoadTimes { insert_s, age_s, settle_s: lap.seconds() })
 }

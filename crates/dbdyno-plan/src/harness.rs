@@ -1,7 +1,7 @@
 //! The parameters that every experiment has beside those of its workload: how the load is offered and for how long.
 //!
-//! [`PARAMETERS`] declares them; [`Load`] is their resolved form for one trial. `seed`, `device_profile`
-//! and `loading` belong to the whole plan and cannot be varied.
+//! [`PARAMETERS`] declares them; [`Load`] is their resolved form for one trial. `seed`, `device_profile`,
+//! `loading` and `load_patience_s` belong to the whole plan and cannot be varied.
 
 use dbdyno_workload::{Kind, Parameter, Setting, Settings};
 use serde::{Deserialize, Serialize};
@@ -137,12 +137,15 @@ pub const PARAMETERS: &[Parameter] = &[
         about: "Whether the storage device is measured before and after the run." },
     Parameter { name: "loading", kind: Kind::Choice(LOADINGS), default: "once",
         about: "once: a dataset is loaded once and copied for each block; every-block: it is loaded anew for each, and measured." },
+    Parameter { name: LOAD_PATIENCE_S, kind: Kind::Integer { min: 1, max: 1_000_000 }, default: "600",
+        about: "Seconds without a row more after which loading is given up; what comes after the last row has twelve times as long." },
 ];
 
 pub(crate) const RATE: &str = "rate";
 pub(crate) const CACHE_MB: &str = "cache_mb";
+pub(crate) const LOAD_PATIENCE_S: &str = "load_patience_s";
 /// Parameters with one value for the whole plan.
-pub(crate) const OF_WHOLE_PLAN: &[&str] = &["seed", "device_profile", "loading"];
+pub(crate) const OF_WHOLE_PLAN: &[&str] = &["seed", "device_profile", "loading", LOAD_PATIENCE_S];
 
 /// What a parameter of the harness or of a workload takes.
 pub(crate) fn wanted(parameter: &Parameter) -> Wanted<'static> {

@@ -20,6 +20,11 @@ use crate::value::Value;
 /// Number of the format that this program writes and the newest that it reads.
 pub const PLAN_FORMAT: u32 = 1;
 
+/// Of plans that were stored before there was such a value.
+fn load_patience_s() -> u64 {
+    600
+}
+
 /// A resolved experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
@@ -42,6 +47,9 @@ pub struct Plan {
     /// Whether each block loads its dataset anew, and measures that, or copies one that is loaded once.
     #[serde(default)]
     pub loads_every_block: bool,
+    /// Seconds without a row more after which loading is given up.
+    #[serde(default = "load_patience_s")]
+    pub load_patience_s: u64,
     /// How often every cell is measured.
     pub repeats: u32,
     /// In which order.

@@ -61,6 +61,7 @@ pub fn plan(catalogue: &Catalogue<'_>, request: &PlanRequest) -> Result<Plan, In
         workload: PlannedWorkload { name: workload.name.to_string(), version: workload.version },
         device_profile: resolved.device_profile,
         loads_every_block: resolved.loads_every_block,
+        load_patience_s: resolved.load_patience_s,
         repeats: resolved.repeat,
         order: file.order,
         factors: resolved.factors.iter().map(planned_factor).collect(),

@@ -11,7 +11,7 @@ use dbdyno_workload::{Parameter, Setting, Settings, WorkloadEntry};
 use crate::catalogue::ChosenEngine;
 use crate::engine_file::EngineFile;
 use crate::experiment::{ENGINE_SETTING, ExperimentFile, REPEAT, REPEATS_MAX, Scale};
-use crate::harness::{self, EVERY_BLOCK, Load};
+use crate::harness::{self, EVERY_BLOCK, LOAD_PATIENCE_S, Load};
 use crate::input_error::{InputError, Place};
 use crate::toml_reader::Entry;
 use crate::value::{Raw, Value, Wanted};
@@ -41,6 +41,7 @@ pub(crate) struct Resolved {
     pub(crate) device_profile: bool,
     /// Whether each block loads its dataset anew.
     pub(crate) loads_every_block: bool,
+    pub(crate) load_patience_s: u64,
     file: String,
 }
 
@@ -154,6 +155,7 @@ pub(crate) fn resolve(
         seed: 0,
         device_profile: true,
         loads_every_block: false,
+        load_patience_s: 0,
         file: file.file.clone(),
     };
     for entry in &file.vary {
@@ -172,10 +174,12 @@ pub(crate) fn resolve(
     for entry in overrides {
         resolved.set(known, entry)?;
     }
-    resolved.seed = match resolved.value("seed") {
-        Setting::Integer(seed) => seed,
-        _ => unreachable!("seed is a whole number"),
+    let integer = |resolved: &Resolved, key: &str| match resolved.value(key) {
+        Setting::Integer(value) => value,
+        _ => unreachable!("{key} is a whole number"),
     };
+    resolved.seed = integer(&resolved, "seed");
+    resolved.load_patience_s = integer(&resolved, LOAD_PATIENCE_S);
     resolved.device_profile = resolved.value("device_profile") == Setting::Flag(true);
     resolved.loads_every_block = resolved.value("loading") == Setting::Text(EVERY_BLOCK.to_owned());
     Ok(resolved)

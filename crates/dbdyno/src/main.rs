@@ -13,6 +13,7 @@ mod fetch_progress;
 mod instrument;
 mod interrupt;
 mod job;
+mod load_watch;
 mod output;
 mod pipeline;
 mod progress;

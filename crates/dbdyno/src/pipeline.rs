@@ -13,6 +13,7 @@ use crate::interrupt;
 use crate::job::load_cost::LoadCost;
 use crate::job::run::{JobEnd, Watch, run as run_job};
 use crate::job::{EngineOrder, LoadOrder, Order, Report, TrialOrder, Work};
+use crate::load_watch::LoadWatch;
 use crate::progress::Progress;
 use crate::stored::factors;
 use crate::template::{self, Template};
@@ -29,13 +30,13 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// What `run` spends on measuring the instrument: nine rounds of 60 ms, and half a second of timers.
 const EFFORT_ROUND_NS: u64 = 60_000_000;
 /// A trial that takes this much longer than its own time hangs.
 const TRIAL_GRACE: Duration = Duration::from_secs(120);
-/// A load that has no end after this time hangs: 400 million rows at 2,000 a second.
+/// A load that has no end after this time never has one, though rows still come: 400 million rows at 2,000 a second.
 const LOAD_LIMIT: Duration = Duration::from_secs(200_000);
 
 /// What a run is done with, besides its plan.
@@ -111,6 +112,7 @@ struct Follow<'f, 'b> {
     label: &'f str,
     block: Option<&'f mut Block<'b>>,
     server_ended: Option<String>,
+    load: Option<LoadWatch>,
 }
 
 impl Watch for Follow<'_, '_> {
@@ -119,6 +121,9 @@ impl Watch for Follow<'_, '_> {
         match report {
             Report::Rate(rate) => self.progress.live(&format!("{label}  {rate:.0}/s")),
             Report::Loading { done, total } => {
+                if let Some(load) = &mut self.load {
+                    load.progress(done, total, Instant::now());
+                }
                 let percent = done as f64 / total.max(1) as f64 * 100.0;
                 self.progress.live(&format!("{label} {percent:.0}%"));
             }
@@ -129,6 +134,10 @@ impl Watch for Follow<'_, '_> {
     fn reason_to_end(&mut self) -> Option<String> {
         if interrupt::has_come() {
             return Some("stopped by a signal".to_owned());
+        }
+        if let Some(reason) = self.load.as_ref().and_then(|load| load.reason_to_end(Instant::now()))
+        {
+            return Some(reason);
         }
         let ended = self.block.as_mut()?.ended()?;
         let reason = format!("the server ended: {ended}");
@@ -284,7 +293,14 @@ impl<'a> Stand<'a> {
     }
 
     fn run_load(&self, order: &Order, label: &str) -> Result<Option<LoadCost>, Failure> {
-        let mut follow = Follow { progress: self.progress, label, block: None, server_ended: None };
+        let patience = Duration::from_secs(self.plan.load_patience_s);
+        let mut follow = Follow {
+            progress: self.progress,
+            label,
+            block: None,
+            server_ended: None,
+            load: Some(LoadWatch::new(patience)),
+        };
         let end = run_job(order, LOAD_LIMIT, &mut follow)?;
         interrupt::check()?;
         match end {
@@ -336,7 +352,7 @@ impl<'a> Stand<'a> {
         load_cost: Option<&LoadCost>,
     ) -> Result<TrialRecord, Failure> {
         interrupt::check()?;
-        let started = (SystemTime::now(), std::time::Instant::now());
+        let started = (SystemTime::now(), Instant::now());
         self.writer.discard_detail(trial.trial)?;
         let label =
             format!("trial {}/{} {}", trial.trial, self.plan.trials_to_run().count(), trial.cell);
@@ -380,6 +396,7 @@ impl<'a> Stand<'a> {
             label: &label,
             block: Some(block),
             server_ended: None,
+            load: None,
         };
         let end = run_job(&order, limit, &mut follow)?;
         let server_ended = follow.server_ended.or_else(|| block.ended());

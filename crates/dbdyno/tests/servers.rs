@@ -6,7 +6,7 @@
 mod common;
 
 use common::host::{
-    Host, ONE_CELL, Turn, Up, arguments_of, child_named, signal, wait_for, wait_for_trial,
+    Host, ONE_CELL, Turn, Up, arguments_of, child_named, job_of, signal, wait_for, wait_for_trial,
 };
 use common::{Ended, Place, bytes_below};
 use dbdyno_load::driver::{Driver, mysql::Mysql, postgres::Postgres};
@@ -173,6 +173,31 @@ fn a_server_that_dies_fails_its_trial_and_not_the_next() {
         assert!(ended.stderr.contains(&kept.display().to_string()), "{ended:?}");
         before.assert_is_as_before(&turn);
     }
+}
+
+/// A server that stands still while it is loaded ends the load with how far it came; later it is loaded after all.
+#[test]
+fn a_load_that_stands_still_is_given_up() {
+    let turn = Turn::with(&ONE_CELL.replace("rows = 200", "rows = 500_000"));
+    let before = Host::now(&turn.place.path());
+    let arguments = "run ./tiny.toml --quiet --engine mariadb-10.11";
+    let impatient = format!("{arguments} --set load_patience_s=1");
+    let child = turn.command(&impatient).spawn().expect("starts");
+    let job = wait_for("a load", || job_of(&child));
+    let server = child_named(child.id(), "mariadbd").expect("it is loaded");
+    std::thread::sleep(Duration::from_millis(500));
+    signal(server, libc::SIGSTOP);
+    wait_for("the end of the load", || (job_of(&child) != Some(job)).then_some(()));
+    // It is told to stop while it cannot hear, and does so now.
+    signal(server, libc::SIGCONT);
+    let ended = ended(child).expect(1, "the load hangs");
+    let says = "mariadb-10.11: the dataset cannot be loaded: it stood still for ";
+    assert!(ended.stderr.contains(says), "{ended:?}");
+    let says =
+        " rows and updates: see what the engine waits for, or give it more time with load_pat";
+    assert!(ended.stderr.contains(says), "{ended:?}");
+    before.assert_is_as_before(&turn);
+    turn.run(arguments).expect(0, "with patience");
 }
 
 /// Ctrl-C in a trial stops the server with the command, and `--resume` does the rest.

@@ -5,12 +5,12 @@ use super::{LoadOrder, Order, Report, tell};
 use crate::failure::Failure;
 use crate::template::{State, Template};
 use crate::workspace::cannot;
-use dbdyno_load::dataset::LoadTimes;
+use dbdyno_load::dataset::{self, LoadProgress, LoadTimes};
 use dbdyno_load::driver::{Driver, OpenOptions};
 use dbdyno_load::measure::{Boundary, Observer};
 use dbdyno_load::recorder::Interval;
 use dbdyno_load::trial::insert_benchmark::{InsertTrial, LOAD_ROWS_PER_COMMIT};
-use dbdyno_load::{dataset, with_driver};
+use dbdyno_load::with_driver;
 use dbdyno_plan::ClientLoad;
 use dbdyno_workload::{Seed, insert_benchmark};
 use std::fs;
@@ -40,6 +40,7 @@ fn into_directory<D: Driver>(order: &Order, load: &LoadOrder) -> Result<Option<L
         return Ok(None);
     }
     template.begun()?;
+    begin(order)?;
     let cost = complete::<D>(&options, order)?;
     template.complete()?;
     Ok(Some(cost))
@@ -49,6 +50,7 @@ fn into_directory<D: Driver>(order: &Order, load: &LoadOrder) -> Result<Option<L
 /// and replaced if it is not. The template of a server of ours is in the parent's hands.
 fn into_server<D: Driver>(order: &Order, load: &LoadOrder) -> Result<Option<LoadCost>, Failure> {
     let options = order.open_options(1, &ClientLoad::default())?;
+    begin(order)?;
     D::create_database(&options)?;
     let is_named = order.engine.server.as_ref().is_some_and(|server| server.is_named);
     if is_named {
@@ -64,6 +66,20 @@ fn into_server<D: Driver>(order: &Order, load: &LoadOrder) -> Result<Option<Load
         return Ok(Some(cost));
     }
     complete::<D>(&options, order).map(Some)
+}
+
+/// Says that from here on only the engine is waited for.
+fn begin(order: &Order) -> Result<(), Failure> {
+    let total = match order.workload_name.as_str() {
+        insert_benchmark::NAME => purchase_rows(order)?,
+        _ => LoadProgress::none(&order.dataset()?).total,
+    };
+    tell_progress(LoadProgress { done: 0, total });
+    Ok(())
+}
+
+fn tell_progress(LoadProgress { done, total }: LoadProgress) {
+    tell(&Report::Loading { done, total });
 }
 
 fn complete<D: Driver>(options: &OpenOptions, order: &Order) -> Result<LoadCost, Failure> {
@@ -82,12 +98,18 @@ fn counters<D: Driver>(driver: &D, order: &Order) -> Result<(u64, LoadTimes), Fa
     let dataset = order.dataset()?;
     let mut last_told = Instant::now();
     let times = dataset::load(driver, &dataset, &mut |progress| {
-        if last_told.elapsed() >= REPORT_EVERY {
+        if last_told.elapsed() >= REPORT_EVERY || progress.done == progress.total {
             last_told = Instant::now();
-            tell(&Report::Loading { done: progress.done, total: progress.total });
+            tell_progress(progress);
         }
     })?;
     Ok((dataset.rows * u64::from(dataset.tables), times))
+}
+
+/// Rows that `insert_benchmark` begins with.
+fn purchase_rows(order: &Order) -> Result<u64, Failure> {
+    let workload = order.insert_benchmark()?;
+    Ok(workload.dataset(Seed(order.dataset_seed), order.clients).rows_total())
 }
 
 /// Rows of `insert_benchmark`.
@@ -103,13 +125,11 @@ fn purchases<D: Driver>(driver: &D, order: &Order) -> Result<(u64, LoadTimes), F
         fn interval(&mut self, interval: Interval) {
             let requests: u64 = interval.classes.iter().map(|class| class.completed).sum();
             self.done += requests * u64::from(LOAD_ROWS_PER_COMMIT);
-            let done = self.done.min(self.total);
-            tell(&Report::Loading { done, total: self.total });
+            tell_progress(LoadProgress { done: self.done.min(self.total), total: self.total });
         }
     }
     let (workload, seed) = (order.insert_benchmark()?, Seed(order.dataset_seed));
-    let total = workload.dataset(seed, order.clients).rows_total();
-    let mut telling = Telling { done: 0, total };
+    let mut telling = Telling { done: 0, total: purchase_rows(order)? };
     let started = Instant::now();
     let rows = InsertTrial::load(driver, workload, seed, order.clients, &mut telling)?;
     let insert_s = started.elapsed().as_secs_f64();

@@ -166,15 +166,18 @@ pub fn wait_for_trial(turn: &Turn, command: &Child, program: &str) -> u32 {
         let server = child_named(command.id(), program)?;
         let has_copy =
             fs::read_dir(&work).ok()?.flatten().any(|run| run.path().join("server/data").is_dir());
-        let all = all_processes();
-        let jobs = descendants(&all, command.id()).into_iter();
-        let is_job = |pid: u32| {
-            let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            words.split(|&byte| byte == 0).nth(1) == Some(b"job")
-        };
-        let mut jobs = jobs.filter(|process| is_job(process.pid));
-        (has_copy && jobs.next().is_some()).then_some(server)
+        (has_copy && job_of(command).is_some()).then_some(server)
     })
+}
+
+/// The process in which a command loads or measures just now.
+pub fn job_of(command: &Child) -> Option<u32> {
+    let is_job = |pid: &u32| {
+        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        words.split(|&byte| byte == 0).nth(1) == Some(b"job")
+    };
+    let all = all_processes();
+    descendants(&all, command.id()).into_iter().map(|process| process.pid).find(is_job)
 }
 
 /// What a host holds that a server could leave.
