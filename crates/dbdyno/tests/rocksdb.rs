@@ -8,13 +8,13 @@ mod common;
 mod support;
 
 use common::Place;
-use dbdyno_load::arrival::{ArrivalLaw, ArrivalPlan};
+use dbdyno_load::arrival::ArrivalPlan;
 use dbdyno_load::clock::SECOND;
 use dbdyno_load::conformance::{conforms, counts, fill};
 use dbdyno_load::driver::rocksdb::Rocksdb;
 use dbdyno_load::driver::{Client, Driver, OpenOptions};
 use dbdyno_load::instrument::Totals;
-use dbdyno_load::measure::{Shape, measure};
+use dbdyno_load::measure::{ClientId, RoleShape, Shape, Subject, Until, measure};
 use dbdyno_load::outcome::{FailureClass, Outcome};
 use dbdyno_load::sync_counter;
 use dbdyno_provision::Cache;
@@ -209,18 +209,21 @@ fn reads_its_lock_settings_back(engine: &str) {
 /// Four clients on the hot row for a tenth of a second, with threads of their own as in a trial.
 fn acknowledged_by_four_clients(driver: &Rocksdb) -> u64 {
     let shape = Shape {
-        clients: 4,
-        tables: 1,
-        classes: 1,
-        arrival: ArrivalPlan { law: ArrivalLaw::Closed, rates_per_s: Vec::new() },
+        roles: vec![RoleShape {
+            clients: 4,
+            arrival: ArrivalPlan::closed(),
+            classes: 0..1,
+            seed: Seed(1),
+        }],
+        subject: Subject::Counters(1),
+        until: Until::Time,
         warmup_ns: 0,
         measured_ns: SECOND / 10,
         drain_limit_ns: SECOND,
         retries_max: 0,
-        seed: Seed(1),
     };
     let workload = HotRow::from_settings(&Settings::new()).expect("fits together");
-    let stream_of = |client| workload.stream(Seed(1), client);
+    let stream_of = |id: ClientId| workload.stream(Seed(1), id.client);
     let measured = measure(driver, &shape, stream_of, &mut Totals::default()).expect("measures");
     measured.streams.into_iter().map(|stream| stream.into_ledger().acknowledged_total()).sum()
 }
