@@ -4,6 +4,8 @@
 //! rows or seconds is through, or a task of the workload. An amount may be the name of one of the workload's parameters, so
 //! that scales and `--set` change it.
 
+use std::fmt;
+
 use dbdyno_workload::{RoleEntry, Setting, Settings, WorkloadEntry};
 use serde::{Deserialize, Serialize};
 
@@ -273,6 +275,29 @@ impl PlannedStep {
     }
 }
 
+impl fmt::Display for PlannedStep {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.work {
+            StepWork::Rows(rows) => write!(out, "{}: {rows} rows each", self.name)?,
+            StepWork::Seconds(seconds) => write!(out, "{}: {seconds} s", self.name)?,
+            StepWork::Task(task) => write!(out, "{}: {task}", self.name)?,
+        }
+        for role in &self.roles {
+            let PlannedRole { role, clients, rows_per_request, rate_per_s, arrival } = role;
+            write!(out, ", {role} by {clients}")?;
+            if *rows_per_request > 1 {
+                write!(out, ", {rows_per_request} rows a commit")?;
+            }
+            match (rate_per_s, arrival) {
+                (Some(rate), Arrival::Burst1s) => write!(out, ", {rate}/s each in bursts")?,
+                (Some(rate), _) => write!(out, ", {rate}/s each")?,
+                (None, _) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     //! Shows what steps come to for a cell, and what is said of those that cannot be meant.
@@ -342,7 +367,16 @@ mod tests {
                 ],
             ),
         ];
-        assert_eq!(found.expect("plans"), expected);
+        let found = found.expect("plans");
+        assert_eq!(found, expected);
+        let shown = found.iter().map(PlannedStep::to_string).collect::<Vec<_>>();
+        let words = [
+            "l.i0: 1000 rows each, insert by 4, 100 rows a commit",
+            "l.x: index",
+            "l.i1: 800 rows each, insert by 2",
+            "q20.1: 30 s, insert by 4, 20 rows a commit, 20/s each in bursts, query by 4",
+        ];
+        assert_eq!(shown, words);
     }
 
     #[test]

@@ -103,14 +103,14 @@ fn mistakes_in_arguments_are_named() {
     check(
         "run",
         WRONG_INPUT,
-        "which experiment? Name one (biebermarks, versions) or give the path of a file",
+        "which experiment? Name one (biebermarks, versions, insert-benchmark) or give the path of a file",
     );
     check("run ./none.toml", WRONG_INPUT, "./none.toml: cannot read this experiment file: No such");
     check("run ./", WRONG_INPUT, "./: cannot read this experiment file: Is a directory");
     check(
         "run ./none.toml",
         WRONG_INPUT,
-        "give the path of one, or a name (biebermarks, versions)",
+        "give the path of one, or a name (biebermarks, versions, insert-benchmark)",
     );
     check("show none", NO_RUN, "no run `none` in results: there are no runs there; is --results");
     check("export none --results elsewhere", NO_RUN, "no run `none` in elsewhere");

@@ -133,5 +133,9 @@ fn what_cannot_be_run_is_said_before_anything_is() {
     assert!(!place.results().exists(), "nothing was begun");
 
     let plan = Place::with(STEPS).run("plan ./tiny.toml --engine lmdb").expect(0, "plan");
+    assert!(
+        plan.stdout.contains("step      l.i2: 115 rows each, insert by 2, 5 rows a commit"),
+        "{plan:?}"
+    );
     assert!(plan.stdout.contains("no capability \"tables\""), "{plan:?}");
 }

@@ -7,7 +7,10 @@ use super::Trialed;
 use crate::arrival::ArrivalPlan;
 use crate::clock::{Ns, SECOND};
 use crate::driver::{Driver, DriverError};
-use crate::measure::{ClientId, Measured, Observer, RoleShape, Shape, Subject, Until, measure};
+use crate::measure::{
+    Boundary, ClientId, Measured, Observer, RoleShape, Shape, Subject, Until, measure,
+};
+use crate::recorder::Interval;
 use crate::tables::{OwnedValue, SharedUse, TableUse, Tables, no_tables};
 use dbdyno_workload::insert_benchmark::{
     InsertBenchmarkStream, KeySpan, Ledger, Role, SampledPurchase, StepClient, StepEvidence,
@@ -86,12 +89,31 @@ pub struct InsertTrial<'d, D> {
     workload: InsertBenchmark,
     using: TableUse,
     accounts: Vec<TableAccount>,
-    wrong_answers: u64,
+    /// Keys that attempts took which were tried again, in all steps so far.
+    keys_spent: u64,
     has_indexes: bool,
 }
 
+/// Counts attempts that are tried again, and hands everything on.
+struct Retries<'o> {
+    observer: &'o mut dyn Observer,
+    retries: u64,
+}
+
+impl Observer for Retries<'_> {
+    fn boundary(&mut self, boundary: Boundary, threads: &[u32]) {
+        self.observer.boundary(boundary, threads);
+    }
+
+    fn interval(&mut self, interval: Interval) {
+        self.retries += interval.classes.iter().map(|class| class.retries).sum::<u64>();
+        self.observer.interval(interval);
+    }
+}
+
 impl<'d, D: Driver> InsertTrial<'d, D> {
-    /// On an engine in which `loaded` rows are in each of `tables` tables, or in which tables are to be made if none are.
+    /// On an engine that has the rows which the workload begins with, for so many clients of the role that has most. Tables
+    /// are made if there are none.
     ///
     /// # Errors
     /// The engine's, and if its driver has no such tables.
@@ -113,7 +135,7 @@ impl<'d, D: Driver> InsertTrial<'d, D> {
         tables.create(&using)?;
         let accounts = vec![TableAccount::of_loaded(dataset.rows_per_table); using.tables.into()];
         let has_indexes = dataset.is_indexed;
-        Ok(InsertTrial { driver, tables, workload, using, accounts, wrong_answers: 0, has_indexes })
+        Ok(InsertTrial { driver, tables, workload, using, accounts, keys_spent: 0, has_indexes })
     }
 
     /// Loads what a trial begins with into an engine, from the beginning. Returns how many rows that is.
@@ -218,7 +240,10 @@ impl<'d, D: Driver> InsertTrial<'d, D> {
             };
             self.workload.stream(step.seed, &client, &spans)
         };
-        let measured = measure(self.driver, &self.shape(step), stream_of, observer)?;
+        let mut observer = Retries { observer, retries: 0 };
+        let measured = measure(self.driver, &self.shape(step), stream_of, &mut observer)?;
+        let most = step.roles.iter().map(|role| role.rows_per_commit).max().unwrap_or(0);
+        self.keys_spent += observer.retries * u64::from(most);
         let after = self.spans()?;
         let Measured { timeline, drained, streams, counters, unsent } = measured;
         let ledgers: Vec<Ledger> = streams.into_iter().map(|stream| stream.into_ledger()).collect();
@@ -226,10 +251,10 @@ impl<'d, D: Driver> InsertTrial<'d, D> {
             accounts: &self.accounts,
             before: &before,
             after: &after,
-            // A retry after a refusal may have taken keys, and so may a connection that was lost.
-            gaps_max: u64::MAX >> 1,
+            gaps_max: self.keys_spent,
             clients: step.roles.iter().map(|role| role.clients).sum(),
             ledgers: &ledgers,
+            // A driver refuses a wrong answer under a class of failure of its own, which makes the step Invalid.
             wrong_answers: 0,
         });
         for (table, account) in (0..).zip(&mut self.accounts) {
@@ -272,7 +297,7 @@ impl<'d, D: Driver> InsertTrial<'d, D> {
                 accounts: &self.accounts,
                 tables: &readings,
                 sampled: &sampled,
-                wrong_answers: self.wrong_answers,
+                wrong_answers: 0,
             },
         ))
     }

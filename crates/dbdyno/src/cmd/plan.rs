@@ -46,6 +46,10 @@ fn as_text(plan: &Plan) -> String {
             ),
         ));
     }
+    // Steps differ between cells in their numbers at most; the first cell's stand for all.
+    for step in plan.trials.first().map_or(&[][..], |trial| &trial.steps) {
+        rows.push(pair("step", step.to_string()));
+    }
     let running = plan.trials_to_run().count();
     rows.push(pair(
         "trials",
