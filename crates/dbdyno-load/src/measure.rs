@@ -179,6 +179,17 @@ struct Signals {
     finished: Sender<()>,
 }
 
+/// Says, when it is dropped, that a thread's clients have no request left: also if the thread panics, or nobody would
+/// learn of it before the step's limit.
+struct Finished<'s>(&'s Sender<()>);
+
+impl Drop for Finished<'_> {
+    fn drop(&mut self) {
+        // The one who watches may wait for time and not for this.
+        let _ = self.0.send(());
+    }
+}
+
 /// Runs one measurement. `stream_of` makes each client's request stream.
 ///
 /// # Errors
@@ -221,9 +232,11 @@ pub fn measure<D: Driver, S: RequestStream + Send>(
         let mut finish = Finish { until: shape.until, all_finished, left: threads.len() };
         let end = watch(start, &threads, &mut finish, observer);
         let timeline = Timeline { end, ..timeline };
-        let ends = workers
+        // All of them, before an error is returned: a panic that nobody joins is one of the scope.
+        let joined: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
+        let ends = joined
             .into_iter()
-            .map(|worker| worker.join().map_err(|_| DriverError::new("a client panicked")))
+            .map(|end| end.map_err(|_| DriverError::new("a client panicked")))
             .collect::<Result<Vec<_>, _>>()?;
         hand_over(start, end, observer);
         if let Some(error) = ends.iter().find_map(|thread| thread.end.queue_error) {
@@ -289,10 +302,10 @@ fn run_thread<C: Client, S: RequestStream>(
         give_up: timeline.end + shape.drain_limit_ns,
         retries_max: shape.retries_max,
     };
+    let finished = Finished(&signals.finished);
     let end = C::run(&mut clients, &mut lanes, &mut recorder, limits);
     recorder.finish();
-    // The one who watches may wait for time and not for this.
-    let _ = signals.finished.send(());
+    drop(finished);
     observed.wait();
     let counters = clients.iter().map(Client::counters);
     let counters = counters.fold(ClientCounters::default(), ClientCounters::and);
@@ -320,7 +333,6 @@ impl Finish {
             match self.all_finished.recv_timeout(wait) {
                 Ok(()) => self.left -= 1,
                 Err(RecvTimeoutError::Timeout) => return false,
-                // Threads that are gone have panicked, which joining them will tell.
                 Err(RecvTimeoutError::Disconnected) => self.left = 0,
             }
         }

@@ -153,6 +153,17 @@ fn streams_end() {
     check_streams_that_end(&Null);
 }
 
+/// A client that panics ends a measurement that its requests were to end, and is its error.
+#[test]
+fn a_panic_does_not_wait_for_the_limit() {
+    let panicking = Double(|_: &_| -> Outcome { panic!("a mistake in a driver") });
+    let shape = shape(ArrivalLaw::Closed, &[], 2, 100_000 * SECOND);
+    let shape = Shape { warmup_ns: 0, until: Until::StreamsOver, ..shape };
+    let measured = measure(&panicking, &shape, |_| Counting::default(), &mut Totals::default());
+    let error = measured.map(|_| ()).expect_err("no client is left").to_string();
+    assert_eq!(error, "a client panicked");
+}
+
 /// Refusals that can pass are tried again, others are given up, unknown ends are never tried again.
 #[test]
 fn failures_end_as_they_should() {

@@ -54,14 +54,18 @@ pub fn measure<D: Driver>(
     let Going { bench, mut detail, mut done, .. } = going;
     match failed {
         Some(reason) => done.end = TrialEnd::Failed { reason },
-        None => {
-            let check = bench.check_whole()?;
-            write_json(&mut detail, "check.json", &check_json(Some(&check)))?;
-            done.invalid.extend(check.failures);
-            if !done.invalid.is_empty() {
-                done.end = TrialEnd::Invalid { reason: done.invalid.join("; ") };
+        None => match bench.check_whole() {
+            Ok(check) => {
+                write_json(&mut detail, "check.json", &check_json(Some(&check)))?;
+                done.invalid.extend(check.failures);
+                if !done.invalid.is_empty() {
+                    done.end = TrialEnd::Invalid { reason: done.invalid.join("; ") };
+                }
             }
-        }
+            Err(error) => {
+                done.end = TrialEnd::Failed { reason: format!("the check at the end: {error}") };
+            }
+        },
     }
     drop(bench);
     let (receipts, files) = opened.close(order);

@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::time::{Duration, SystemTime};
 
-/// The only role there is so far: all clients of a trial do the same.
+/// The role that all clients have in files: classes belong to one role each, so they tell roles apart.
 pub const ROLE: &str = "client";
 
 /// Picks one kind of times of a class.
